@@ -1,0 +1,37 @@
+//! Answers.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::{Response, StatusCode};
+use serde::Serialize;
+
+pub(crate) type Reply = Response<Full<Bytes>>;
+
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
+const JSON: &str = "application/json";
+
+/// An answer that is not to be kept by anyone: all of it is about this moment.
+pub(crate) fn with_type(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Reply {
+    let mut reply = Response::new(Full::new(body.into()));
+    *reply.status_mut() = status;
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    reply
+}
+
+/// 200 with JSON.
+pub(crate) fn json(value: &impl Serialize) -> Reply {
+    match serde_json::to_vec(value) {
+        Ok(body) => with_type(StatusCode::OK, JSON, body),
+        Err(error) => fault(StatusCode::INTERNAL_SERVER_ERROR, &format!("the answer cannot be written: {error}")),
+    }
+}
+
+/// An error with its sentence: `{"error":{"message":".."}}`.
+pub(crate) fn fault(status: StatusCode, message: &str) -> Reply {
+    let body = serde_json::json!({"error": {"message": message}}).to_string();
+    with_type(status, JSON, body)
+}

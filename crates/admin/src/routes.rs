@@ -1,0 +1,182 @@
+//! What is where.
+
+use std::net::SocketAddr;
+
+use hyper::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use hyper::{Method, StatusCode, Uri};
+use pointsman_scheduling::record::DecisionId;
+use serde_json::json;
+
+use crate::endpoints::{Shown, Unfound, drain, find};
+use crate::reply::{Reply, TEXT, fault, json as json_reply, with_type};
+use crate::{Guard, View};
+
+/// Decisions in one answer, unless the request says how many.
+const DEFAULT_LIMIT: usize = 50;
+/// Decisions in one answer at most.
+const MAX_LIMIT: usize = 1_000;
+
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+const INDEX: &str = "\
+Pointsman: admin listener
+
+  GET  /api/decisions?limit=&after=   the newest decisions, newest first
+  GET  /api/decisions/{id}            one of them; `last` is the newest
+  GET  /api/endpoints                 the engines and what is known of them
+  GET  /api/config                    the configuration in force, defaults marked
+  POST /api/endpoints/{name}/drain    take an engine out; /undrain takes it back in
+  GET  /metrics                       Prometheus text, OpenMetrics when asked for
+  GET  /healthz                       200 while this process lives
+
+On a terminal: pointsman explain last, pointsman status
+";
+
+/// One request, without its body: none of ours needs one.
+pub(crate) struct Ask<'a> {
+    pub(crate) method: &'a Method,
+    pub(crate) uri: &'a Uri,
+    pub(crate) headers: &'a HeaderMap,
+    pub(crate) peer: SocketAddr,
+    pub(crate) listen: SocketAddr,
+}
+
+pub(crate) fn answer(view: &impl View, guard: &Guard, ask: &Ask<'_>) -> Reply {
+    if let Err(denied) = guard.admit(ask.listen, ask.method, ask.uri.path(), ask.headers) {
+        tracing::debug!(peer = %ask.peer, path = ask.uri.path(), status = denied.status.as_u16(), "admin request refused");
+        let mut reply = fault(denied.status, &denied.message);
+        if denied.status == StatusCode::UNAUTHORIZED {
+            reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"pointsman admin\""));
+        }
+        return reply;
+    }
+    let path = ask.uri.path();
+    if let Some((name, out)) = changes(path) {
+        return only(ask, &[Method::POST], |ask| change(view, guard, ask, name, out));
+    }
+    let read = &[Method::GET, Method::HEAD];
+    match path {
+        "/" => only(ask, read, |_| with_type(StatusCode::OK, TEXT, INDEX)),
+        "/healthz" => only(ask, read, |_| with_type(StatusCode::OK, TEXT, "ok\n")),
+        "/metrics" => only(ask, read, |ask| metrics(view, ask.headers)),
+        "/api/config" => only(ask, read, |_| {
+            let (version, config) = view.config();
+            json_reply(&json!({"version": version, "config": config}))
+        }),
+        "/api/endpoints" => only(ask, read, |_| {
+            let fleet = view.fleet();
+            let endpoints: Vec<Shown> = fleet.endpoints.iter().map(|e| Shown::of(e, view)).collect();
+            json_reply(&json!({"endpoints": endpoints}))
+        }),
+        "/api/decisions" => only(ask, read, |ask| decisions(view, ask.uri.query().unwrap_or(""))),
+        _ => match path.strip_prefix("/api/decisions/") {
+            Some(id) => only(ask, read, |_| decision(view, id)),
+            None => fault(StatusCode::NOT_FOUND, "there is nothing here; GET / lists what is"),
+        },
+    }
+}
+
+fn only(ask: &Ask<'_>, methods: &[Method], answer: impl FnOnce(&Ask<'_>) -> Reply) -> Reply {
+    if methods.contains(ask.method) {
+        return answer(ask);
+    }
+    let allowed = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
+    let mut reply = fault(StatusCode::METHOD_NOT_ALLOWED, &format!("only {allowed} is possible here"));
+    if let Ok(value) = HeaderValue::from_str(&allowed) {
+        reply.headers_mut().insert(ALLOW, value);
+    }
+    reply
+}
+
+/// The endpoint that a path would change, and whether it is to go out.
+fn changes(path: &str) -> Option<(&str, bool)> {
+    let rest = path.strip_prefix("/api/endpoints/")?;
+    let (name, verb) = rest.rsplit_once('/')?;
+    match verb {
+        "drain" => Some((name, true)),
+        "undrain" => Some((name, false)),
+        _ => None,
+    }
+}
+
+fn change(view: &impl View, guard: &Guard, ask: &Ask<'_>, name: &str, out: bool) -> Reply {
+    let Some(name) = decoded(name) else {
+        return fault(StatusCode::BAD_REQUEST, "the endpoint's name is not valid percent-encoded UTF-8");
+    };
+    let fleet = view.fleet();
+    let endpoint = match find(&fleet, &name) {
+        Ok(endpoint) => endpoint,
+        Err(Unfound::Nobody) => {
+            let message = format!("there is no endpoint {}; GET /api/endpoints lists them", clipped(&name));
+            return fault(StatusCode::NOT_FOUND, &message);
+        }
+        Err(Unfound::Several) => {
+            let message = format!("several endpoints are named {}; say namespace/name or host:port", clipped(&name));
+            return fault(StatusCode::CONFLICT, &message);
+        }
+    };
+    let changed = drain(endpoint, out, ask.peer, guard.token.is_some(), view.clock());
+    json_reply(&json!({"changed": changed, "endpoint": Shown::of(endpoint, view)}))
+}
+
+fn decisions(view: &impl View, query: &str) -> Reply {
+    let (mut limit, mut after) = (DEFAULT_LIMIT, None);
+    for (key, value) in query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, ""))) {
+        match key {
+            "limit" => match value.parse::<usize>() {
+                Ok(n) if (1..=MAX_LIMIT).contains(&n) => limit = n,
+                _ => return fault(StatusCode::BAD_REQUEST, &format!("limit is a number from 1 to {MAX_LIMIT}")),
+            },
+            "after" => match value.parse::<DecisionId>() {
+                Ok(id) => after = Some(id),
+                Err(()) => return fault(StatusCode::BAD_REQUEST, "after is the id of a decision, 13 letters and digits"),
+            },
+            _ => return fault(StatusCode::BAD_REQUEST, "known parameters are limit and after"),
+        }
+    }
+    json_reply(&json!({"decisions": view.decisions(limit, after)}))
+}
+
+fn decision(view: &impl View, id: &str) -> Reply {
+    if id == "last" {
+        return match view.decisions(1, None).first() {
+            Some(decision) => json_reply(&**decision),
+            None => fault(StatusCode::NOT_FOUND, "no decision has been made yet"),
+        };
+    }
+    let Ok(id) = id.parse::<DecisionId>() else {
+        return fault(StatusCode::BAD_REQUEST, "a decision's id has 13 letters and digits; `last` is the newest");
+    };
+    match view.decision(id) {
+        Some(decision) => json_reply(&*decision),
+        None => fault(StatusCode::NOT_FOUND, &format!("decision {id} is not on record (any more); the ring keeps the newest")),
+    }
+}
+
+fn metrics(view: &impl View, headers: &HeaderMap) -> Reply {
+    let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|v| v.contains("application/openmetrics-text"));
+    let openmetrics = headers.get_all(ACCEPT).iter().any(accepts);
+    let content_type = if openmetrics { OPENMETRICS } else { PROMETHEUS };
+    with_type(StatusCode::OK, content_type, view.metrics(openmetrics))
+}
+
+/// Percent-decoding of a path; `None` when it is broken.
+fn decoded(text: &str) -> Option<String> {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(b) = bytes.next() {
+        if b == b'%' {
+            let mut digit = || bytes.next().and_then(|d| (d as char).to_digit(16));
+            let (high, low) = (digit()?, digit()?);
+            out.push((high * 16 + low) as u8);
+        } else {
+            out.push(b);
+        }
+    }
+    String::from_utf8(out).ok()
+}
+
+fn clipped(text: &str) -> String {
+    text.chars().take(80).collect()
+}

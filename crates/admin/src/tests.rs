@@ -1,0 +1,289 @@
+//! The listener over a real socket, in front of a pool made by hand.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use pointsman_core::{Clock, EndpointName, ManualClock, Nanos};
+use pointsman_fleet::{Condition, Endpoint, EndpointMeta, Fleet, LoraInfo, Scraped, Snapshot};
+use pointsman_scheduling::record::{Decision, DecisionId, Outcome, Steps};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::{Guard, View, serve};
+
+struct Yard {
+    clock: Arc<ManualClock>,
+    fleet: Fleet,
+    decisions: Vec<Arc<Decision>>,
+}
+
+impl View for Yard {
+    fn decisions(&self, limit: usize, after: Option<DecisionId>) -> Vec<Arc<Decision>> {
+        let newest = self.decisions.iter().rev().filter(|d| after.is_none_or(|a| d.id > a));
+        newest.take(limit).cloned().collect()
+    }
+    fn decision(&self, id: DecisionId) -> Option<Arc<Decision>> {
+        self.decisions.iter().find(|d| d.id == id).cloned()
+    }
+    fn fleet(&self) -> Arc<Snapshot> {
+        self.fleet.snapshot()
+    }
+    fn clock(&self) -> &dyn Clock {
+        &*self.clock
+    }
+    fn cached_blocks(&self, endpoint: &Endpoint) -> Option<u64> {
+        (&*endpoint.name().name == "A").then_some(33)
+    }
+    fn config(&self) -> (u64, Value) {
+        (7, json!({"kind": "EndpointPickerConfig"}))
+    }
+    fn metrics(&self, openmetrics: bool) -> String {
+        if openmetrics { "open\n# EOF\n".into() } else { "old\n".into() }
+    }
+}
+
+fn decision(n: u64, fleet: Arc<Snapshot>) -> Arc<Decision> {
+    Arc::new(Decision {
+        id: DecisionId(n),
+        at_unix_ms: 1_764_449_000_000,
+        request_id: format!("r{n}").into(),
+        transport: "gateway",
+        method: "POST".into(),
+        path: "/v1/chat/completions".into(),
+        model: "demo".into(),
+        target_model: "demo".into(),
+        prompt_tokens_estimated: 10,
+        blocks: (64, 1),
+        config_version: 7,
+        fleet,
+        profiles: Box::new([]),
+        steps: Steps::default(),
+        block_hashes: None,
+        outcome: Mutex::new(Outcome::default()),
+    })
+}
+
+/// Endpoints A (scraped) and B (never scraped, probe failing) in `default`, a second B in `other`.
+fn yard() -> Yard {
+    let clock = Arc::new(ManualClock::at(Nanos(5_000_000_000)));
+    let fleet = Fleet::new(Arc::clone(&clock) as Arc<dyn Clock>);
+    let mut a = EndpointMeta::new(EndpointName::new("default", "A"), "10.0.0.1", 8000);
+    a.labels = [("role", "decode")].into_iter().collect();
+    fleet.upsert(a);
+    fleet.upsert(EndpointMeta::new(EndpointName::new("default", "B"), "10.0.0.2", 8000));
+    fleet.upsert(EndpointMeta::new(EndpointName::new("other", "B"), "10.0.0.3", 8000));
+    let snapshot = fleet.snapshot();
+    let told = Scraped {
+        waiting: Some(2.0),
+        running: Some(1.0),
+        kv_usage: Some(0.45),
+        lora: Some(LoraInfo::new(2, ["chat-lora".into()], [])),
+        ..Scraped::default()
+    };
+    let a = &snapshot.endpoints[0];
+    a.engine.apply(clock.now(), &told);
+    a.engine.set_engine("vllm");
+    a.load.charge(3, 700);
+    snapshot.endpoints[1].health.set(Condition::Probe, Some("connection refused".into()), &*clock);
+    clock.advance(Duration::from_millis(120));
+    let decisions = (1..=3).map(|n| decision(n, Arc::clone(&snapshot))).collect();
+    Yard { clock, fleet, decisions }
+}
+
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|e| panic!("{e}: {}", self.body))
+    }
+    fn message(&self) -> String {
+        self.json()["error"]["message"].as_str().expect("a message").to_owned()
+    }
+}
+
+/// Sends one raw request and reads until the listener closes.
+async fn raw(address: std::net::SocketAddr, request: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut text = String::new();
+    let read = stream.read_to_string(&mut text);
+    tokio::time::timeout(Duration::from_secs(10), read).await.expect("the listener answers and closes").unwrap();
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no head in {text:?}"));
+    let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).expect("a status");
+    Answer { status, head: head.to_ascii_lowercase(), body: body.to_owned() }
+}
+
+async fn started(yard: Yard, guard: Guard) -> (std::net::SocketAddr, Arc<Yard>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (address, yard) = (listener.local_addr().unwrap(), Arc::new(yard));
+    tokio::spawn(serve(listener, Arc::clone(&yard), guard, std::future::pending()));
+    (address, yard)
+}
+
+async fn ask(address: std::net::SocketAddr, method: &str, target: &str, headers: &str) -> Answer {
+    raw(address, &format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n")).await
+}
+
+#[tokio::test]
+async fn decisions_are_listed_newest_first_and_found_by_id_and_as_last() {
+    let (address, _) = started(yard(), Guard::default()).await;
+    let ids = |answer: &Answer| -> Vec<String> {
+        let all = answer.json();
+        all["decisions"].as_array().unwrap().iter().map(|d| d["request_id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&ask(address, "GET", "/api/decisions", "").await), ["r3", "r2", "r1"]);
+    assert_eq!(ids(&ask(address, "GET", "/api/decisions?limit=1", "").await), ["r3"]);
+    let after = format!("/api/decisions?after={}&limit=10", DecisionId(1));
+    assert_eq!(ids(&ask(address, "GET", &after, "").await), ["r3", "r2"]);
+    assert_eq!(ask(address, "GET", "/api/decisions/last", "").await.json()["request_id"], "r3");
+    let two = ask(address, "GET", &format!("/api/decisions/{}", DecisionId(2)), "").await.json();
+    assert_eq!((&two["request_id"], &two["transport"]), (&json!("r2"), &json!("gateway")));
+    assert_eq!(ask(address, "GET", &format!("/api/decisions/{}", DecisionId(9)), "").await.status, 404);
+    for bad in ["/api/decisions/nonsense", "/api/decisions?limit=0", "/api/decisions?limit=1001", "/api/decisions?after=x", "/api/decisions?x=1"] {
+        assert_eq!(ask(address, "GET", bad, "").await.status, 400, "{bad}");
+    }
+    let none = Yard { decisions: Vec::new(), ..yard() };
+    let (address, _) = started(none, Guard::default()).await;
+    assert_eq!(ask(address, "GET", "/api/decisions/last", "").await.status, 404);
+}
+
+static ENDPOINT_KEYS: LazyLock<Vec<&str>> = LazyLock::new(|| {
+    "address name labels ready since reason scrape_age_ms engine running waiting kv_cache_usage lora in_flight cached_blocks"
+        .split(' ')
+        .collect()
+});
+
+#[tokio::test]
+async fn endpoints_have_every_promised_key_and_null_for_what_is_unknown() {
+    let (address, _) = started(yard(), Guard::default()).await;
+    let all = ask(address, "GET", "/api/endpoints", "").await.json();
+    let (a, b) = (&all["endpoints"][0], &all["endpoints"][1]);
+    for key in ENDPOINT_KEYS.iter() {
+        assert!(a.get(key).is_some() && b.get(key).is_some(), "{key}");
+    }
+    assert_eq!((&a["address"], &a["name"], &a["labels"]), (&json!("10.0.0.1:8000"), &json!("A"), &json!({"role": "decode"})));
+    assert_eq!((&a["ready"], &a["reason"], &a["scrape_age_ms"], &a["engine"]), (&json!(true), &Value::Null, &json!(120), &json!("vllm")));
+    assert_eq!((&a["running"], &a["waiting"], &a["kv_cache_usage"]), (&json!(1.0), &json!(2.0), &json!(0.45)));
+    assert_eq!(a["lora"], json!({"running": ["chat-lora"], "waiting": [], "max": 2}));
+    assert_eq!((&a["in_flight"], &a["cached_blocks"]), (&json!(3), &json!(33)));
+    assert_eq!((&b["ready"], &b["reason"]), (&json!(false), &json!("connection refused")));
+    for unknown in ["scrape_age_ms", "engine", "running", "waiting", "kv_cache_usage", "lora", "cached_blocks"] {
+        assert_eq!(b[unknown], Value::Null, "{unknown}");
+    }
+}
+
+#[tokio::test]
+async fn the_configuration_comes_with_its_version() {
+    let (address, _) = started(yard(), Guard::default()).await;
+    let config = ask(address, "GET", "/api/config", "").await.json();
+    assert_eq!(config, json!({"version": 7, "config": {"kind": "EndpointPickerConfig"}}));
+}
+
+#[tokio::test]
+async fn metrics_are_prometheus_text_unless_openmetrics_is_asked_for() {
+    let (address, _) = started(yard(), Guard::default()).await;
+    let old = ask(address, "GET", "/metrics", "").await;
+    assert!(old.head.contains("text/plain; version=0.0.4") && old.body == "old\n", "{}", old.head);
+    let accept = "Accept: application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.2\r\n";
+    let new = ask(address, "GET", "/metrics", accept).await;
+    assert!(new.head.contains("application/openmetrics-text; version=1.0.0") && new.body.ends_with("# EOF\n"));
+}
+
+#[tokio::test]
+async fn an_endpoint_is_drained_and_taken_back_by_name_by_full_name_and_by_address() {
+    let (address, yard) = started(yard(), Guard::default()).await;
+    let ready = |n: usize| yard.fleet.snapshot().endpoints[n].ready();
+    for name in ["A", "default/A", "default%2FA", "10.0.0.1:8000"] {
+        let out = ask(address, "POST", &format!("/api/endpoints/{name}/drain"), "Content-Length: 0\r\n").await;
+        assert_eq!((out.status, out.json()["changed"].clone(), ready(0)), (200, json!(true), false), "{name}");
+        let reason = out.json()["endpoint"]["reason"].as_str().unwrap().to_owned();
+        assert_eq!(reason, "drained by hand (from 127.0.0.1)");
+        let again = ask(address, "POST", &format!("/api/endpoints/{name}/drain"), "").await;
+        assert_eq!(again.json()["changed"], false);
+        let back = ask(address, "POST", &format!("/api/endpoints/{name}/undrain"), "").await;
+        assert_eq!((back.status, ready(0)), (200, true), "{name}");
+    }
+    assert_eq!(ask(address, "POST", "/api/endpoints/B/drain", "").await.status, 409);
+    assert_eq!(ask(address, "POST", "/api/endpoints/other/B/drain", "").await.status, 200);
+    assert!(!ready(2));
+    assert_eq!(ask(address, "POST", "/api/endpoints/Z/drain", "").await.status, 404);
+    assert_eq!(ask(address, "POST", "/api/endpoints/%zz/drain", "").await.status, 400);
+    assert_eq!(ask(address, "GET", "/api/endpoints/A/drain", "").await.status, 405);
+}
+
+#[tokio::test]
+async fn undraining_does_not_hide_another_reason_to_be_out() {
+    let yard = yard();
+    let b = Arc::clone(&yard.fleet.snapshot().endpoints[1]);
+    let (address, _) = started(yard, Guard::default()).await;
+    ask(address, "POST", "/api/endpoints/default/B/drain", "").await;
+    let back = ask(address, "POST", "/api/endpoints/default/B/undrain", "").await.json();
+    assert_eq!((&back["endpoint"]["ready"], &back["endpoint"]["reason"]), (&json!(false), &json!("connection refused")));
+    assert!(!b.ready());
+}
+
+#[tokio::test]
+async fn a_page_of_another_site_reaches_nothing() {
+    let (address, yard) = started(yard(), Guard::default()).await;
+    let rebound = raw(address, "GET /api/config HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n").await;
+    assert_eq!(rebound.status, 403);
+    assert!(rebound.message().contains("--admin-allowed-host"));
+    let posted = ask(address, "POST", "/api/endpoints/A/drain", "Origin: http://evil.example\r\n").await;
+    assert_eq!(posted.status, 403);
+    assert!(yard.fleet.snapshot().endpoints[0].ready());
+    let no_host = raw(address, "GET /api/config HTTP/1.0\r\n\r\n").await;
+    assert_eq!(no_host.status, 400);
+}
+
+#[tokio::test]
+async fn without_the_token_only_the_liveness_probe_is_answered() {
+    let (address, _) = started(yard(), Guard { token: Some("t0".into()), ..Guard::default() }).await;
+    for path in ["/", "/metrics", "/api/config", "/api/endpoints", "/api/decisions"] {
+        let answer = ask(address, "GET", path, "").await;
+        assert_eq!(answer.status, 401, "{path}");
+        assert!(answer.head.contains("www-authenticate: bearer"));
+        assert_eq!(ask(address, "GET", path, "Authorization: Bearer t0\r\n").await.status, 200, "{path}");
+    }
+    assert_eq!(ask(address, "GET", "/healthz", "").await.body, "ok\n");
+}
+
+#[tokio::test]
+async fn in_read_only_mode_no_endpoint_can_be_drained() {
+    let (address, yard) = started(yard(), Guard { read_only: true, ..Guard::default() }).await;
+    let answer = ask(address, "POST", "/api/endpoints/A/drain", "").await;
+    assert_eq!(answer.status, 403);
+    assert!(answer.message().contains("read-only"));
+    assert!(yard.fleet.snapshot().endpoints[0].ready());
+    assert_eq!(ask(address, "GET", "/api/endpoints", "").await.status, 200);
+}
+
+#[tokio::test]
+async fn what_is_too_large_is_refused_and_what_is_unknown_is_said_to_be() {
+    let (address, yard) = started(yard(), Guard::default()).await;
+    let body = "x".repeat(5_000);
+    let large = ask(address, "POST", "/api/endpoints/A/drain", &format!("Content-Length: 5000\r\n\r\n{body}")).await;
+    assert_eq!(large.status, 413);
+    assert!(yard.fleet.snapshot().endpoints[0].ready());
+    let head = ask(address, "GET", "/", &format!("X-Long: {}\r\n", "y".repeat(60_000))).await;
+    assert_eq!(head.status, 431);
+    assert_eq!(ask(address, "GET", "/api/nothing", "").await.status, 404);
+    assert_eq!(ask(address, "DELETE", "/api/config", "").await.status, 405);
+    assert!(ask(address, "GET", "/", "").await.body.contains("/api/decisions"));
+}
+
+#[tokio::test]
+async fn a_stopped_listener_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(serve(listener, Arc::new(yard()), Guard::default(), async {
+        let _ = stopped.await;
+    }));
+    stop.send(()).unwrap();
+    tokio::time::timeout(Duration::from_secs(5), serving).await.expect("it ends").unwrap().unwrap();
+}

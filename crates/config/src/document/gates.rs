@@ -1,0 +1,59 @@
+//! Feature gates: `name`, `name=true` or `name=false`; the last entry for a name wins.
+
+use crate::fault::{Faults, listed, nearest, quote};
+use crate::yaml::Node;
+
+/// The gates that exist, resolved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FeatureGates {
+    /// `flowControl`: queueing by priority and fairness instead of plain admission. Default false.
+    pub flow_control: bool,
+    /// `haPopulateNonLeaderDatastore`: replicas that do not lead keep their view of the pool filled too. Default true.
+    pub ha_populate_non_leader_datastore: bool,
+}
+
+impl Default for FeatureGates {
+    fn default() -> Self {
+        Self { flow_control: false, ha_populate_non_leader_datastore: true }
+    }
+}
+
+const KNOWN: [&str; 2] = ["flowControl", "haPopulateNonLeaderDatastore"];
+/// Gates of earlier releases whose effect can no longer be switched off, and since when, in releases of llm-d-router
+/// (llm-d-router#1728 for the first; the release of the second is not recorded).
+const ALWAYS_ON: [(&str, &str); 2] = [("dataLayer", "since llm-d-router 0.8"), ("prepareDataPlugins", "now")];
+
+/// Applies one entry.
+pub(super) fn apply(gates: &mut FeatureGates, node: &Node, path: &str, faults: &mut Faults) {
+    let Some(text) = crate::read::string(node, path, faults) else { return };
+    let mut parts = text.split('=');
+    let name = parts.next().unwrap_or_default();
+    let value = parts.next().map(|v| v.trim().to_lowercase());
+    let target = match name {
+        "flowControl" => &mut gates.flow_control,
+        "haPopulateNonLeaderDatastore" => &mut gates.ha_populate_non_leader_datastore,
+        other => {
+            if let Some((old, since)) = ALWAYS_ON.iter().find(|(old, _)| *old == other) {
+                faults
+                    .error(node.span, path, format!("feature gate `{old}` no longer exists"))
+                    .label(format!("always on {since}; remove this entry"));
+                return;
+            }
+            let fault = faults.error(node.span, path, format!("feature gate {} is unknown", quote(other)));
+            match nearest(other, KNOWN) {
+                Some(near) => fault.label(format!("did you mean `{near}`?")),
+                None => fault.label(format!("known are: {}", listed(KNOWN))),
+            };
+            return;
+        }
+    };
+    match value.as_deref() {
+        None | Some("1" | "t" | "true") => *target = true,
+        Some("0" | "f" | "false") => *target = false,
+        Some(v) => {
+            faults
+                .error(node.span, path, format!("{} is not a valid value for the feature gate `{name}`", quote(v)))
+                .label("write `true` or `false` after the `=`");
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! What is wrong with a document, where, and what would be right.
+
+mod nearest;
+mod render;
+
+pub use nearest::{nearest, nearest_few};
+pub use render::render;
+
+use crate::yaml::Span;
+
+/// How bad a fault is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Severity {
+    /// The document works, but likely not as meant, or not for ever.
+    Warning,
+    /// The document is refused.
+    Error,
+}
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// Refused, or only worth saying.
+    pub severity: Severity,
+    /// The token at fault, always inside the text.
+    pub span: Span,
+    /// Path of the field, such as `plugins[0].type`; empty where no field is meant.
+    pub path: String,
+    /// One sentence that says what is wrong.
+    pub message: String,
+    /// A few words shown under the token. A warning without them is shown without its source line.
+    pub label: String,
+    /// A longer way out, shown on its own line.
+    pub help: Option<String>,
+}
+
+impl Fault {
+    /// Sets the words under the token.
+    pub fn label(&mut self, label: impl Into<String>) -> &mut Self {
+        self.label = label.into();
+        self
+    }
+
+    /// Sets the way out.
+    pub fn help(&mut self, help: impl Into<String>) -> &mut Self {
+        self.help = Some(help.into());
+        self
+    }
+}
+
+impl std::fmt::Display for Fault {
+    /// `3:9: plugins[0].type: unknown plugin type ... (did you mean ...?)`: one line, for logs.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}: ", self.span.line, self.span.column)?;
+        if !self.path.is_empty() {
+            write!(f, "{}: ", render::clean(&self.path))?;
+        }
+        f.write_str(&render::clean(&self.message))?;
+        if !self.label.is_empty() {
+            write!(f, " ({})", render::clean(&self.label))?;
+        }
+        match &self.help {
+            Some(help) => write!(f, "; {}", render::clean(help)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Everything found so far. Keeps [`Faults::KEPT`] faults of each severity and counts the rest, so that a hostile file cannot make it large.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    kept: Vec<Fault>,
+    errors: usize,
+    warnings: usize,
+    /// Where a fault goes that is counted but not kept.
+    surplus: Option<Fault>,
+}
+
+impl Faults {
+    /// Most faults of each severity that are kept with their text.
+    pub const KEPT: usize = 100;
+
+    /// No faults yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Reports an error; the result lets label and help be added.
+    pub fn error(&mut self, span: Span, path: impl Into<String>, message: impl Into<String>) -> &mut Fault {
+        self.push(Fault {
+            severity: Severity::Error,
+            span,
+            path: path.into(),
+            message: message.into(),
+            label: String::new(),
+            help: None,
+        })
+    }
+
+    /// Reports a warning; the result lets label and help be added.
+    pub fn warning(&mut self, span: Span, path: impl Into<String>, message: impl Into<String>) -> &mut Fault {
+        self.push(Fault {
+            severity: Severity::Warning,
+            span,
+            path: path.into(),
+            message: message.into(),
+            label: String::new(),
+            help: None,
+        })
+    }
+
+    /// Reports an error or, where `severe` is false, a warning.
+    pub fn report(
+        &mut self,
+        severe: bool,
+        span: Span,
+        path: impl Into<String>,
+        message: impl Into<String>,
+    ) -> &mut Fault {
+        if severe { self.error(span, path, message) } else { self.warning(span, path, message) }
+    }
+
+    /// Adds a fault made elsewhere.
+    pub fn push(&mut self, fault: Fault) -> &mut Fault {
+        let count = match fault.severity {
+            Severity::Error => &mut self.errors,
+            Severity::Warning => &mut self.warnings,
+        };
+        *count += 1;
+        if *count > Self::KEPT {
+            return self.surplus.insert(fault);
+        }
+        self.kept.push(fault);
+        self.kept.last_mut().expect("a fault was just pushed")
+    }
+
+    /// How many errors were reported.
+    #[must_use]
+    pub fn errors(&self) -> usize {
+        self.errors
+    }
+
+    /// How many warnings were reported.
+    #[must_use]
+    pub fn warnings(&self) -> usize {
+        self.warnings
+    }
+
+    /// True when nothing at all was reported.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.errors + self.warnings == 0
+    }
+
+    /// True once further faults of either severity would only be counted; callers skip costly advice then.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.errors.max(self.warnings) >= Self::KEPT
+    }
+
+    /// The kept faults in the order of their places.
+    #[must_use]
+    pub fn sorted(&self) -> Vec<&Fault> {
+        let mut all: Vec<&Fault> = self.kept.iter().collect();
+        all.sort_by_key(|f| (f.span.line, f.span.column));
+        all
+    }
+
+    /// The kept faults in the order of their reporting.
+    pub fn iter(&self) -> impl Iterator<Item = &Fault> {
+        self.kept.iter()
+    }
+
+    /// `2 errors, 1 warning`
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let counted = |n: usize, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        match (self.errors, self.warnings) {
+            (0, 0) => "no faults".to_owned(),
+            (e, 0) => counted(e, "error"),
+            (0, w) => counted(w, "warning"),
+            (e, w) => format!("{}, {}", counted(e, "error"), counted(w, "warning")),
+        }
+    }
+}
+
+/// A user's text in backquotes, cut where it is long.
+pub(crate) fn quote(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((cut, _)) => format!("`{}...`", &text[..cut]),
+        None => format!("`{text}`"),
+    }
+}
+
+/// Names for a label: the first few, then how many more.
+pub(crate) fn listed<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
+    const SHOWN: usize = 8;
+    let all: Vec<&str> = names.into_iter().collect();
+    let mut text = all.iter().take(SHOWN).map(|n| quote(n).replace('`', "")).collect::<Vec<_>>().join(", ");
+    if all.len() > SHOWN {
+        text.push_str(&format!(" and {} more", all.len() - SHOWN));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_kept_faults_is_bounded_and_the_rest_is_counted() {
+        let mut faults = Faults::new();
+        for i in 0..1000 {
+            faults.error(Span::START, "", format!("e{i}")).label("x");
+        }
+        faults.warning(Span::START, "", "w");
+        assert_eq!(faults.sorted().len(), Faults::KEPT + 1);
+        assert!(faults.is_full());
+        assert_eq!(faults.summary(), "1000 errors, 1 warning");
+    }
+
+    #[test]
+    fn a_fault_on_one_line_has_place_path_message_label_and_help() {
+        let mut faults = Faults::new();
+        faults.error(Span::START, "plugins[0].type", "bad\u{1b}[31m").label("l").help("h");
+        assert_eq!(faults.sorted()[0].to_string(), "1:1: plugins[0].type: bad\u{fffd}[31m (l); h");
+    }
+
+    #[test]
+    fn long_names_are_cut_and_long_lists_counted() {
+        assert_eq!(quote(&"é".repeat(100)).chars().count(), 80 + 5);
+        assert_eq!(listed(["a", "b"]), "a, b");
+        assert_eq!(listed(["a"; 10]), "a, a, a, a, a, a, a, a and 2 more");
+    }
+}

@@ -1,0 +1,56 @@
+//! Header names (request-lifecycle 1.1), lower case.
+
+/// Destination chosen; also the dynamic-metadata key.
+pub const DESTINATION: &str = "x-gateway-destination-endpoint";
+/// Endpoint that served, as a proxy reports it.
+pub const SERVED: &str = "x-gateway-destination-endpoint-served";
+/// Objective name.
+pub const OBJECTIVE: &str = "x-llm-d-inference-objective";
+/// Old spelling of [`OBJECTIVE`].
+pub const OBJECTIVE_OLD: &str = "x-gateway-inference-objective";
+/// Fairness id.
+pub const FAIRNESS_ID: &str = "x-llm-d-inference-fairness-id";
+/// Old spelling of [`FAIRNESS_ID`].
+pub const FAIRNESS_ID_OLD: &str = "x-gateway-inference-fairness-id";
+/// Model to use instead of the body's.
+pub const MODEL_REWRITE: &str = "x-llm-d-model-name-rewrite";
+/// Old spelling of [`MODEL_REWRITE`].
+pub const MODEL_REWRITE_OLD: &str = "x-gateway-model-name-rewrite";
+/// Why a request was dropped (response).
+pub const DROP_REASON: &str = "x-llm-d-request-dropped-reason";
+/// Request id.
+pub const REQUEST_ID: &str = "x-request-id";
+/// Endpoint that answered (response of the built-in gateway).
+pub const POINTSMAN_ENDPOINT: &str = "x-pointsman-endpoint";
+/// Id of the decision record (response of the built-in gateway).
+pub const POINTSMAN_DECISION: &str = "x-pointsman-decision";
+/// Fairness id of a request that names none.
+pub const DEFAULT_FAIRNESS_ID: &str = "default-flow";
+
+/// Headers that steer routing. A client's copies never reach an engine and, where they are outputs, never a decision.
+pub const CONTROL: &[&str] = &[
+    DESTINATION,
+    SERVED,
+    "x-gateway-destination-endpoint-subset",
+    "x-gateway-destination-endpoint-scores",
+    OBJECTIVE,
+    OBJECTIVE_OLD,
+    FAIRNESS_ID,
+    FAIRNESS_ID_OLD,
+    MODEL_REWRITE,
+    MODEL_REWRITE_OLD,
+    DROP_REASON,
+    "x-llm-d-slo-ttft-ms",
+    "x-slo-ttft-ms",
+    "x-llm-d-slo-tpot-ms",
+    "x-slo-tpot-ms",
+    "x-llm-d-video-fps",
+    "x-llm-d-video-duration-seconds",
+    "x-llm-d-video-resolution",
+    "x-prefiller-host-port",
+    "x-encoder-hosts-ports",
+    "x-data-parallel-host-port",
+    "x-kv-cache-source-host-port",
+    POINTSMAN_ENDPOINT,
+    POINTSMAN_DECISION,
+];

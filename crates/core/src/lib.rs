@@ -1,0 +1,16 @@
+//! The vocabulary every other crate speaks.
+//!
+//! Identities ([`EndpointName`], [`Slot`]), units ([`BlockHash`], [`Nanos`]), the injected [`Clock`], what a request may be
+//! refused with ([`Refusal`]), the names of headers ([`headers`]). Nothing here does I/O, and nothing above the
+//! transports reads a clock other than through [`Clock`].
+
+mod clock;
+mod hash;
+pub mod headers;
+mod identity;
+mod refusal;
+
+pub use clock::{Clock, ManualClock, Nanos, SystemClock};
+pub use hash::{BlockHash, chain, chain_seed, xxh64};
+pub use identity::{EndpointName, Slot};
+pub use refusal::{DropReason, ErrorCode, Refusal};

@@ -1,0 +1,170 @@
+//! Headers that end at this hop (RFC 9110, 7.6.1), and headers that only the router may set.
+
+use http::header::{self, HeaderMap, HeaderName};
+use pointsman_core::headers as names;
+
+/// Meant for the next hop only, whether `connection` lists them or not.
+const HOP_BY_HOP: [HeaderName; 7] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+];
+
+/// Control headers that a client may send as a wish. All other names of [`names::CONTROL`] are told to clients and engines by the router alone, and
+/// a client's copy does not even reach the decision.
+const WISHES: &[&str] = &[
+    names::OBJECTIVE,
+    names::OBJECTIVE_OLD,
+    names::FAIRNESS_ID,
+    names::FAIRNESS_ID_OLD,
+    names::MODEL_REWRITE,
+    names::MODEL_REWRITE_OLD,
+    "x-llm-d-slo-ttft-ms",
+    "x-slo-ttft-ms",
+    "x-llm-d-slo-tpot-ms",
+    "x-slo-tpot-ms",
+    "x-llm-d-video-fps",
+    "x-llm-d-video-duration-seconds",
+    "x-llm-d-video-resolution",
+];
+
+/// Whether a request header claims what only the router can know.
+pub(crate) fn is_forged(name: &str) -> bool {
+    // Nearly every header fails on its first two bytes.
+    name.starts_with("x-") && names::CONTROL.contains(&name) && !WISHES.contains(&name)
+}
+
+/// Removes what ends here from either direction. `trailer` stays: it announces fields that do pass.
+pub(crate) fn strip(headers: &mut HeaderMap) {
+    if headers.contains_key(header::CONNECTION) {
+        let listed: Vec<HeaderName> = headers
+            .get_all(header::CONNECTION)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .filter_map(|name| name.trim().parse().ok())
+            .collect();
+        for name in listed {
+            headers.remove(name);
+        }
+    }
+    for name in &HOP_BY_HOP {
+        headers.remove(name);
+    }
+}
+
+/// Makes a client's headers those of a request to an engine, `host`, `content-length` and `x-request-id` excepted.
+pub(crate) fn for_engine(headers: &mut HeaderMap) {
+    // The one value of `te` that says something about trailers, and not about this connection.
+    let trailers = headers.get_all(header::TE).iter().any(|v| v.as_bytes().eq_ignore_ascii_case(b"trailers"));
+    strip(headers);
+    for name in names::CONTROL {
+        headers.remove(*name);
+    }
+    headers.remove(header::TE);
+    // The body is whole and has a length by now; its trailers were read and left out.
+    headers.remove(header::TRAILER);
+    headers.remove(header::EXPECT);
+    if trailers {
+        headers.insert(header::TE, http::HeaderValue::from_static("trailers"));
+    }
+}
+
+/// Makes an engine's headers those of a response to the client.
+pub(crate) fn for_client(headers: &mut HeaderMap) {
+    // With both, the transfer coding was what framed the body, and the length is not to be believed.
+    if headers.contains_key(header::TRANSFER_ENCODING) {
+        headers.remove(header::CONTENT_LENGTH);
+    }
+    strip(headers);
+    headers.remove(names::POINTSMAN_ENDPOINT);
+    headers.remove(names::POINTSMAN_DECISION);
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    fn left(headers: &HeaderMap) -> Vec<&str> {
+        let mut names: Vec<&str> = headers.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn hop_by_hop_headers_and_those_that_connection_lists_end_here() {
+        let mut headers = map(&[
+            ("connection", "close, X-Private"),
+            ("connection", "x-other,, "),
+            ("x-private", "1"),
+            ("x-other", "2"),
+            ("keep-alive", "timeout=5"),
+            ("proxy-connection", "keep-alive"),
+            ("proxy-authenticate", "Basic"),
+            ("proxy-authorization", "Basic x"),
+            ("transfer-encoding", "chunked"),
+            ("upgrade", "websocket"),
+            ("x-public", "3"),
+        ]);
+        strip(&mut headers);
+        assert_eq!(left(&headers), ["x-public"]);
+    }
+
+    #[test]
+    fn an_engine_gets_no_control_header_of_a_client() {
+        let mut headers = HeaderMap::new();
+        for name in names::CONTROL {
+            headers.append(*name, HeaderValue::from_static("10.9.9.9:1"));
+            headers.append(*name, HeaderValue::from_static(""));
+        }
+        headers.insert("authorization", HeaderValue::from_static("Bearer k"));
+        headers.insert("expect", HeaderValue::from_static("100-continue"));
+        headers.insert("trailer", HeaderValue::from_static("x-sum"));
+        headers.insert("te", HeaderValue::from_static("trailers"));
+        for_engine(&mut headers);
+        assert_eq!(left(&headers), ["authorization", "te"]);
+    }
+
+    #[test]
+    fn te_is_kept_only_where_it_speaks_of_trailers() {
+        let mut headers = map(&[("te", "gzip")]);
+        for_engine(&mut headers);
+        assert!(headers.is_empty());
+    }
+
+    #[test]
+    fn a_length_beside_a_transfer_coding_is_not_passed_on() {
+        let mut headers = map(&[("transfer-encoding", "chunked"), ("content-length", "7"), ("trailer", "x-sum")]);
+        for_client(&mut headers);
+        assert_eq!(left(&headers), ["trailer"]);
+        let mut headers = map(&[("content-length", "7"), ("x-pointsman-endpoint", "me"), ("x-pointsman-decision", "1")]);
+        for_client(&mut headers);
+        assert_eq!(left(&headers), ["content-length"]);
+    }
+
+    #[test]
+    fn wishes_reach_the_decision_and_claims_do_not() {
+        for wish in WISHES {
+            assert!(names::CONTROL.contains(wish), "{wish}");
+            assert!(!is_forged(wish), "{wish}");
+        }
+        for claim in [names::DESTINATION, names::SERVED, names::DROP_REASON, "x-prefiller-host-port", names::POINTSMAN_DECISION] {
+            assert!(is_forged(claim), "{claim}");
+        }
+        assert!(!is_forged("x-request-id") && !is_forged("content-type"));
+    }
+}

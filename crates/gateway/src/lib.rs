@@ -1,0 +1,1 @@
+//! The built-in HTTP gateway: one more mouth of the router.

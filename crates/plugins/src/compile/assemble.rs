@@ -1,0 +1,139 @@
+//! Instances, and the scheduler made of them.
+
+use super::bind::{Bound, producer_order};
+use super::declare::Declared;
+use super::{Compiled, CompiledSource, NamedPlugin, effective};
+use crate::build::{Build, ColumnTable, Instance};
+use crate::learned::LearnedStates;
+use crate::parsers::ParserTable;
+use pointsman_config::{Faults, Kind, Span};
+use pointsman_scheduling::{Columns, Named, Profile, Scheduler, WeightedScorer};
+use std::sync::Arc;
+
+/// Makes an instance of every declaration.
+pub(super) fn instances(
+    d: &Declared,
+    bound: &Bound,
+    columns: &ColumnTable,
+    states: &LearnedStates,
+    faults: &mut Faults,
+) -> Vec<Instance> {
+    let make = |(i, decl): (usize, &super::declare::Decl)| {
+        let mut build = Build {
+            name: Arc::clone(&decl.name),
+            type_name: decl.row.type_name,
+            params: &decl.params,
+            columns,
+            bound: &bound[i],
+            states,
+            faults,
+        };
+        decl.row.build.map(|f| f(&mut build)).unwrap_or_default()
+    };
+    d.decls.iter().enumerate().map(make).collect()
+}
+
+/// Puts the instances in their places.
+pub(super) fn assemble(
+    d: &Declared,
+    bound: &Bound,
+    instances: Vec<Instance>,
+    columns: Columns,
+    faults: &mut Faults,
+) -> Option<Compiled> {
+    let named = |i: usize| (d.decls[i].row.type_name, Arc::clone(&d.decls[i].name));
+    let handler_at = d.handler?;
+    let handler = &instances[handler_at];
+    if handler.single_profile && d.profiles.len() > 1 {
+        let at = d.document.profiles.get(1).map_or(Span::START, |p| p.name_span);
+        let message =
+            format!("`{}` runs a single profile, and there are {}", d.decls[handler_at].name, d.profiles.len());
+        faults.error(at, "schedulingProfiles", message).label("second profile");
+    }
+    let mut profiles = Vec::with_capacity(d.profiles.len());
+    for plan in &d.profiles {
+        let (mut filters, mut scorers, mut picker) = (Vec::new(), Vec::new(), None);
+        for member in &plan.members {
+            let instance = &instances[member.decl];
+            let (type_name, name) = named(member.decl);
+            if let Some(filter) = &instance.filter {
+                filters.push(Named::new(type_name, Arc::clone(&name), Arc::clone(filter)));
+            }
+            if let Some(scorer) = &instance.scorer {
+                let scorer = Named::new(type_name, Arc::clone(&name), Arc::clone(scorer));
+                scorers.push(WeightedScorer { scorer, weight: member.weight });
+            }
+            if let Some(p) = &instance.picker {
+                picker = Some(Named::new(type_name, Arc::clone(&name), Arc::clone(p)));
+            }
+        }
+        profiles.push(Profile { name: Arc::clone(&plan.name), filters, scorers, picker: picker? });
+    }
+    let (type_name, name) = named(handler_at);
+    let scheduler = Scheduler { handler: Named::new(type_name, name, Arc::clone(handler.handler.as_ref()?)), profiles };
+    let producers = producer_order(d, bound, faults)
+        .into_iter()
+        .filter_map(|i| {
+            let (type_name, name) = named(i);
+            instances[i].producer.as_ref().map(|p| Named::new(type_name, name, Arc::clone(p)))
+        })
+        .collect();
+    let hooks = (0..instances.len())
+        .filter_map(|i| {
+            let (type_name, name) = named(i);
+            instances[i].hooks.as_ref().map(|h| Named::new(type_name, name, Arc::clone(h)))
+        })
+        .collect();
+    let listed = d.parsers.iter().filter_map(|&i| Some((Arc::clone(&d.decls[i].name), instances[i].parser?))).collect();
+    let (parsers, skipped) = ParserTable::new(listed);
+    for name in skipped {
+        if let Some(reference) = d.document.request_handler.parsers.iter().find(|r| *r.name == *name) {
+            let message =
+                format!("parser `{name}` is never asked: its type, or a parser that takes everything, comes before it");
+            faults.warning(reference.span, reference.path.clone(), message);
+        }
+    }
+    let sources: Vec<CompiledSource> = d
+        .sources
+        .iter()
+        .filter_map(|(source, extractors)| {
+            let extractors = extractors.iter().filter_map(|&e| instances[e].extractor.clone()).collect();
+            Some(CompiledSource { source: instances[*source].source.clone()?, extractors })
+        })
+        .collect();
+    if sources.is_empty() {
+        faults
+            .error(
+                Span::START,
+                "dataLayer.sources",
+                "no data source is configured: nothing would ever be known of the engines",
+            )
+            .help("leave `injectDefaults` on, or list `metrics-data-source` under `dataLayer.sources`");
+    }
+    let prefix: Vec<_> = instances.iter().filter_map(|i| i.prefix.clone()).collect();
+    if let [first, rest @ ..] = &prefix[..] {
+        for other in rest.iter().filter(|o| o.state.block_tokens() != first.state.block_tokens()) {
+            let at = d.position(&other.name).map(|i| (d.decls[i].span, d.decls[i].path.clone())).unwrap_or_default();
+            let message =
+                format!("`{}` and `{}` use different block sizes; prompts are hashed once", first.name, other.name);
+            faults.error(at.0, at.1, message).label("use one block size");
+        }
+    }
+    Some(Compiled {
+        scheduler,
+        producers,
+        hooks,
+        parsers,
+        columns,
+        reads_tokens: d.decls.iter().any(|decl| decl.is(Kind::Producer)),
+        prefix,
+        sources,
+        discovery: d.discovery.and_then(|i| instances[i].discovery.clone()),
+        effective: effective::document(d),
+        plugins: d
+            .decls
+            .iter()
+            .map(|x| NamedPlugin { name: Arc::clone(&x.name), type_name: x.row.type_name })
+            .collect(),
+    })
+}

@@ -1,0 +1,87 @@
+//! The document as it is in force, with what nobody wrote marked.
+
+use super::declare::Declared;
+use pointsman_config::{ParamValue, Params};
+use serde_json::{Map, Value, json};
+
+/// The effective document. `defaulted` names what was not written; `injected` marks entries that nobody declared.
+pub(super) fn document(d: &Declared) -> Value {
+    let plugins: Vec<Value> = d
+        .decls
+        .iter()
+        .map(|decl| {
+            let defaulted: Vec<&str> =
+                decl.params.iter().filter(|(_, _, given)| !given).map(|(name, ..)| name).collect();
+            json!({
+                "name": &*decl.name,
+                "type": decl.row.type_name,
+                "injected": decl.injected,
+                "parameters": object(&decl.params),
+                "defaulted": defaulted,
+            })
+        })
+        .collect();
+    let profiles: Vec<Value> = d
+        .profiles
+        .iter()
+        .map(|plan| {
+            let members: Vec<Value> = plan
+                .members
+                .iter()
+                .map(|m| {
+                    let decl = &d.decls[m.decl];
+                    let mut member = json!({"pluginRef": &*decl.name, "injected": m.injected});
+                    if decl.is(pointsman_config::Kind::Scorer) {
+                        member["weight"] = json!(m.weight);
+                        member["defaulted"] = json!(if m.weight_given { &[][..] } else { &["weight"][..] });
+                    }
+                    member
+                })
+                .collect();
+            json!({"name": &*plan.name, "injected": plan.injected, "plugins": members})
+        })
+        .collect();
+    let name = |i: &usize| d.decls[*i].name.to_string();
+    let sources: Vec<Value> = d
+        .sources
+        .iter()
+        .map(|(s, e)| {
+            let extractors: Vec<Value> = e.iter().map(|e| json!({"pluginRef": name(e)})).collect();
+            json!({"pluginRef": name(s), "extractors": extractors})
+        })
+        .collect();
+    let mut data_layer = json!({"injectDefaults": d.document.data_layer.inject_defaults, "sources": sources});
+    if let Some(discovery) = &d.discovery {
+        data_layer["discovery"] = json!({"pluginRef": name(discovery)});
+    }
+    json!({
+        "apiVersion": "llm-d.ai/v1alpha1",
+        "kind": "EndpointPickerConfig",
+        "builtIn": d.built_in,
+        "plugins": plugins,
+        "schedulingProfiles": profiles,
+        "profileHandler": d.handler.as_ref().map(name),
+        "dataLayer": data_layer,
+        "requestHandler": {"parsers": d.parsers.iter().map(|p| json!({"pluginRef": name(p)})).collect::<Vec<_>>()},
+    })
+}
+
+fn object(params: &Params) -> Value {
+    Value::Object(params.iter().map(|(name, v, _)| (name.to_owned(), value(v))).collect::<Map<_, _>>())
+}
+
+fn value(v: &ParamValue) -> Value {
+    match v {
+        ParamValue::Bool(b) => json!(b),
+        ParamValue::Integer(i) => json!(i),
+        ParamValue::Number(x) => json!(x),
+        ParamValue::String(s) => json!(s),
+        ParamValue::Enum(s) => json!(s),
+        ParamValue::Duration(d) => json!(format!("{}ms", d.as_millis())),
+        ParamValue::Quantity(q) => json!(q),
+        ParamValue::List(items) => items.iter().map(value).collect(),
+        ParamValue::Object(p) => object(p),
+        ParamValue::Map(m) => json!(m),
+        ParamValue::Any(_) => json!({}),
+    }
+}

@@ -1,0 +1,133 @@
+//! From a document to a running scheduler (plugin specification 1.3, 1.5, 3.4).
+//!
+//! Four steps, each in its file: the declarations with defaults injected ([`declare`]), who reads whose data ([`bind`]), the instances
+//! ([`assemble`]), and the effective document for people ([`effective`]). Every order is the order of declaration.
+
+mod assemble;
+mod bind;
+mod declare;
+mod effective;
+
+use crate::build::Instance;
+use crate::data_layer::core_metrics_extractor::EngineMappings;
+use crate::data_layer::file_discovery::FileDiscovery;
+use crate::data_layer::metrics_data_source::MetricsDataSource;
+use crate::learned::LearnedStates;
+use crate::parsers::ParserTable;
+use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
+use crate::table::Catalogue;
+use pointsman_config::{Faults, check};
+use pointsman_scheduling::{Columns, Hooks, Named, Producer, Scheduler};
+use std::sync::Arc;
+
+/// Which profile stands in for a missing document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultProfile {
+    /// The Go picker's: queue 2, KV cache 2, prefix 3.
+    Epp,
+    /// That, and requests in flight 2: scraped gauges alone send every request within one interval to the same engine.
+    Serve,
+}
+
+impl DefaultProfile {
+    /// The document.
+    #[must_use]
+    pub fn document(self) -> &'static str {
+        match self {
+            Self::Epp => include_str!("default_epp.yaml"),
+            Self::Serve => include_str!("default_serve.yaml"),
+        }
+    }
+}
+
+/// What a compilation needs beside the document.
+#[derive(Clone, Debug)]
+pub struct CompileOptions {
+    /// Accept plugins of Alpha stability.
+    pub allow_experimental: bool,
+    /// What an empty document means.
+    pub default: DefaultProfile,
+    /// What plugins of an earlier configuration have learned.
+    pub states: Arc<LearnedStates>,
+}
+
+/// A metrics source and what reads its pages.
+#[derive(Clone, Debug)]
+pub struct CompiledSource {
+    /// How pages are fetched.
+    pub source: Arc<MetricsDataSource>,
+    /// What is read from them.
+    pub extractors: Vec<Arc<EngineMappings>>,
+}
+
+/// Name and type of a plugin instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedPlugin {
+    /// Instance name.
+    pub name: Arc<str>,
+    /// Configuration type.
+    pub type_name: &'static str,
+}
+
+/// A configuration, ready to run.
+#[derive(Clone)]
+pub struct Compiled {
+    /// Handler and profiles.
+    pub scheduler: Scheduler,
+    /// Producers, each after those whose data it reads.
+    pub producers: Vec<Named<dyn Producer>>,
+    /// Whoever is told of choice and end.
+    pub hooks: Vec<Named<dyn Hooks>>,
+    /// Which paths are read as what.
+    pub parsers: ParserTable,
+    /// Room for the facts of one request.
+    pub columns: Columns,
+    /// Prefix producers; the first one sets the block size that bodies are hashed with.
+    pub prefix: Vec<Arc<ApproxPrefixCacheProducer>>,
+    /// Whether any plugin reads tokens: without, bodies are not hashed.
+    pub reads_tokens: bool,
+    /// Where engine state comes from.
+    pub sources: Vec<CompiledSource>,
+    /// Where endpoints come from, when the document says.
+    pub discovery: Option<Arc<FileDiscovery>>,
+    /// The document as it is in force, what was not written marked.
+    pub effective: serde_json::Value,
+    /// Every instance, in order.
+    pub plugins: Vec<NamedPlugin>,
+}
+
+impl std::fmt::Debug for Compiled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Compiled")
+            .field("scheduler", &self.scheduler)
+            .field("plugins", &self.plugins)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Names that defaults bring into being whatever the document says.
+const MADE_BY_DEFAULTS: &[&str] = &[
+    "fcfs-ordering-policy",
+    "global-strict-fairness-policy",
+    "static-usage-limit-policy",
+    "utilization-detector",
+    "metrics-data-source",
+    "core-metrics-extractor",
+];
+
+/// Compiles a document; empty bytes mean the default profile. `None` when there are errors among the faults.
+pub fn compile(bytes: &[u8], options: &CompileOptions, faults: &mut Faults) -> Option<Compiled> {
+    let checked = check(bytes, &Catalogue, MADE_BY_DEFAULTS, options.allow_experimental, faults);
+    let built_in = checked.is_none() && faults.errors() == 0;
+    let checked = if built_in {
+        check(options.default.document().as_bytes(), &Catalogue, MADE_BY_DEFAULTS, true, faults)?
+    } else {
+        checked?
+    };
+    let mut declared = declare::declare(checked, built_in, faults)?;
+    let bound = bind::bind(&mut declared, options.allow_experimental, faults);
+    let columns = bind::columns(&declared);
+    let instances: Vec<Instance> = assemble::instances(&declared, &bound, &columns.1, &options.states, faults);
+    let compiled = assemble::assemble(&declared, &bound, instances, columns.0, faults);
+    if faults.errors() > 0 { None } else { compiled }
+}

@@ -1,0 +1,28 @@
+//! `decode-filter`: keeps endpoints that decode: no role label, or one that includes decode.
+//!
+//! Looks at the label `llm-d.ai/role`. Without parameters. Source: plugin specification 5.1.
+
+use super::by_label::ByLabel;
+use crate::build::{Build, Instance};
+use crate::row::{Kind, Row, Stability};
+
+/// The filter.
+#[must_use]
+pub fn filter() -> ByLabel {
+    ByLabel::role(&["decode", "prefill-decode", "both", "encode-prefill-decode"], true)
+}
+
+/// Its row.
+pub const ROW: Row = Row {
+    build: Some(build),
+    ..Row::new(
+        "decode-filter",
+        &[Kind::Filter],
+        Stability::Beta,
+        "Keeps endpoints that decode: no role label, or one that includes decode.",
+    )
+};
+
+fn build(_: &mut Build<'_>) -> Instance {
+    Instance::filter(filter())
+}

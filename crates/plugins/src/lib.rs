@@ -1,0 +1,24 @@
+//! Every plugin, one file each, and the table they are registered in.
+//!
+//! A plugin file holds the type with its doc comment (formula, range, edge cases, source), its [`row::Row`] (parameters, data it reads and
+//! publishes, stability) and its tests. [`table::TABLE`] lists the rows; decoding, validation, `check` and the reference are made from it.
+//! [`compile()`] turns a configuration document into a [`Compiled`] scheduler with everything around it. What plugins learn at run time lives in
+//! [`learned::LearnedStates`], outside the compiled configuration, so that a reload keeps it.
+
+pub mod build;
+mod compile;
+pub mod data_layer;
+pub mod filters;
+pub mod learned;
+pub mod parsers;
+pub mod pickers;
+pub mod producers;
+pub mod profile_handlers;
+pub mod row;
+pub mod scorers;
+pub mod table;
+#[cfg(test)]
+mod testing;
+
+pub use compile::{CompileOptions, Compiled, CompiledSource, DefaultProfile, NamedPlugin, compile};
+pub use learned::{Learned, LearnedStates};

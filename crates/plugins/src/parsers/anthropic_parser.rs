@@ -1,0 +1,24 @@
+//! `anthropic-parser`: Reads Anthropic messages.
+//!
+//! Source: request-lifecycle 2.5.
+
+use super::Claims;
+use crate::build::{Build, Instance};
+use crate::row::{Kind, Row, Stability};
+use pointsman_wire::body::Api;
+/// What it claims.
+pub static CLAIMS: Claims = Claims {
+    type_name: "anthropic-parser",
+    paths: &[("messages", Api::Messages), ("messages/count_tokens", Api::CountTokens)],
+    needs_model: true,
+};
+
+/// Its row.
+pub const ROW: Row = Row {
+    build: Some(build),
+    ..Row::new("anthropic-parser", &[Kind::Parser], Stability::Beta, "Reads Anthropic messages.")
+};
+
+fn build(_: &mut Build<'_>) -> Instance {
+    Instance { parser: Some(&CLAIMS), ..Instance::default() }
+}

@@ -1,0 +1,141 @@
+//! Parsers: which paths are read, and as what (plugin specification 11, request-lifecycle 2.1 and 2.3).
+//!
+//! The longest claimed suffix of whole segments wins, whatever the order of parsers. A parser without claims takes what is left and ends the
+//! list.
+
+pub mod anthropic_parser;
+pub mod openai_parser;
+pub mod passthrough_parser;
+pub mod vllmhttp_parser;
+
+use pointsman_wire::body::Api;
+use std::sync::Arc;
+
+/// Paths a parser type claims, each with the way bodies on it are read. No claims: everything that nobody else claims.
+#[derive(Debug)]
+pub struct Claims {
+    /// Configuration type.
+    pub type_name: &'static str,
+    /// Path suffixes.
+    pub paths: &'static [(&'static str, Api)],
+    /// Whether a request without a model is refused.
+    pub needs_model: bool,
+}
+
+/// How one path is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// As what.
+    pub api: Api,
+    /// Whether a missing model is an error.
+    pub needs_model: bool,
+    /// The parser that claimed it.
+    pub parser: &'static str,
+}
+
+/// The parsers of a configuration.
+#[derive(Clone, Debug, Default)]
+pub struct ParserTable {
+    parsers: Vec<(Arc<str>, &'static Claims)>,
+}
+
+impl ParserTable {
+    /// A table of parsers in the order listed. Returns what was skipped: second instances of a type, and whatever follows a fallback.
+    #[must_use]
+    pub fn new(listed: Vec<(Arc<str>, &'static Claims)>) -> (Self, Vec<Arc<str>>) {
+        let mut parsers: Vec<(Arc<str>, &'static Claims)> = Vec::new();
+        let mut skipped = Vec::new();
+        for (name, claims) in listed {
+            let closed = parsers.last().is_some_and(|(_, c)| c.paths.is_empty());
+            if closed || parsers.iter().any(|(_, c)| c.type_name == claims.type_name) {
+                skipped.push(name);
+            } else {
+                parsers.push((name, claims));
+            }
+        }
+        (Self { parsers }, skipped)
+    }
+
+    /// How `path` (without query) is read; `None` when nobody claims it and there is no fallback.
+    #[must_use]
+    pub fn reading(&self, path: &str) -> Option<Reading> {
+        let path = path.trim();
+        let path = path.strip_suffix('/').unwrap_or(path);
+        let mut best: Option<(usize, Reading)> = None;
+        for (_, claims) in &self.parsers {
+            let reading = |api| Reading { api, needs_model: claims.needs_model, parser: claims.type_name };
+            if claims.paths.is_empty() {
+                best = best.or(Some((0, reading(Api::Raw))));
+            }
+            for (suffix, api) in claims.paths {
+                if ends_in_segments(path, suffix) && best.is_none_or(|(length, _)| suffix.len() > length) {
+                    best = Some((suffix.len(), reading(*api)));
+                }
+            }
+        }
+        best.map(|(_, reading)| reading)
+    }
+}
+
+fn ends_in_segments(path: &str, suffix: &str) -> bool {
+    path.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(parsers: &[&'static Claims]) -> ParserTable {
+        ParserTable::new(parsers.iter().map(|c| (c.type_name.into(), *c)).collect()).0
+    }
+
+    fn defaults() -> ParserTable {
+        table(&[
+            &openai_parser::CLAIMS,
+            &anthropic_parser::CLAIMS,
+            &vllmhttp_parser::CLAIMS,
+            &passthrough_parser::CLAIMS,
+        ])
+    }
+
+    #[test]
+    fn the_longest_claimed_suffix_wins() {
+        for (path, api) in [
+            ("/v1/chat/completions", Api::Chat),
+            ("/v1/completions", Api::Completions),
+            ("/v1/completions/", Api::Completions),
+            ("/prefix/v1/chat/completions/render", Api::Chat),
+            ("/v1/messages", Api::Messages),
+            ("/v1/messages/count_tokens", Api::CountTokens),
+            ("/v1/responses", Api::Responses),
+            ("/inference/v1/generate", Api::Generate),
+            ("/v1/rerank", Api::Raw),
+            ("/", Api::Raw),
+        ] {
+            assert_eq!(defaults().reading(path).map(|r| r.api), Some(api), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_suffix_begins_at_a_segment() {
+        assert_eq!(defaults().reading("/v1/mycompletions").map(|r| r.api), Some(Api::Raw));
+    }
+
+    #[test]
+    fn without_a_fallback_an_unclaimed_path_has_no_reading() {
+        assert_eq!(table(&[&openai_parser::CLAIMS]).reading("/v1/rerank"), None);
+    }
+
+    #[test]
+    fn whatever_follows_a_fallback_and_second_instances_are_skipped() {
+        let listed = vec![
+            ("a".into(), &openai_parser::CLAIMS),
+            ("b".into(), &openai_parser::CLAIMS),
+            ("p".into(), &passthrough_parser::CLAIMS),
+            ("c".into(), &anthropic_parser::CLAIMS),
+        ];
+        let (table, skipped) = ParserTable::new(listed);
+        assert_eq!(skipped, ["b".into(), "c".into()]);
+        assert_eq!(table.reading("/v1/messages").map(|r| r.api), Some(Api::Raw));
+    }
+}

@@ -1,0 +1,31 @@
+//! `openai-parser`: Reads OpenAI requests.
+//!
+//! Source: request-lifecycle 2.4.
+
+use super::Claims;
+use crate::build::{Build, Instance};
+use crate::row::{Kind, Row, Stability};
+use pointsman_wire::body::Api;
+/// What it claims.
+pub static CLAIMS: Claims = Claims {
+    type_name: "openai-parser",
+    paths: &[
+        ("chat/completions", Api::Chat),
+        ("completions", Api::Completions),
+        ("embeddings", Api::Embeddings),
+        ("responses", Api::Responses),
+        ("conversations", Api::Conversations),
+        ("chat/completions/render", Api::Chat),
+        ("completions/render", Api::Completions),
+        ("images/generations", Api::Images),
+    ],
+    needs_model: true,
+};
+
+/// Its row.
+pub const ROW: Row =
+    Row { build: Some(build), ..Row::new("openai-parser", &[Kind::Parser], Stability::Beta, "Reads OpenAI requests.") };
+
+fn build(_: &mut Build<'_>) -> Instance {
+    Instance { parser: Some(&CLAIMS), ..Instance::default() }
+}

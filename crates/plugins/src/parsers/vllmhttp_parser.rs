@@ -1,0 +1,21 @@
+//! `vllmhttp-parser`: Reads vLLM's token-in, token-out generation.
+//!
+//! Source: request-lifecycle 2.6.
+
+use super::Claims;
+use crate::build::{Build, Instance};
+use crate::row::{Kind, Row, Stability};
+use pointsman_wire::body::Api;
+/// What it claims.
+pub static CLAIMS: Claims =
+    Claims { type_name: "vllmhttp-parser", paths: &[("inference/v1/generate", Api::Generate)], needs_model: true };
+
+/// Its row.
+pub const ROW: Row = Row {
+    build: Some(build),
+    ..Row::new("vllmhttp-parser", &[Kind::Parser], Stability::Beta, "Reads vLLM's token-in, token-out generation.")
+};
+
+fn build(_: &mut Build<'_>) -> Instance {
+    Instance { parser: Some(&CLAIMS), ..Instance::default() }
+}

@@ -1,0 +1,16 @@
+//! Pickers: which of the rated candidates are the answer.
+
+pub mod max_score_picker;
+pub mod random_picker;
+pub mod weighted_random_picker;
+
+use pointsman_config::{Param, ParamKind};
+
+/// The one parameter that every picker takes.
+const PARAMS: &[Param] =
+    &[Param::new("maxNumOfEndpoints", ParamKind::INTEGER, "Endpoints returned, best first; 0 or less means 1.")
+        .default("1")];
+
+fn count(b: &crate::build::Build<'_>) -> usize {
+    b.params.i64("maxNumOfEndpoints").max(1) as usize
+}

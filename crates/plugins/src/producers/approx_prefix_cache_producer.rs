@@ -1,0 +1,276 @@
+//! `approx-prefix-cache-producer`: what each endpoint is believed to hold, learned from where prompts were sent.
+//!
+//! A prompt is a chain of block hashes. When an endpoint is chosen it is credited with the chain; a later prompt matches an endpoint as deep as its chain
+//! is credited there without a gap. Blocks are 64 tokens or more, one size for the whole pool: the largest that an engine reports (`autoTune`) or
+//! `blockSizeTokens`; when it changes the index starts anew. An endpoint is credited with at most as many blocks as its engine can hold
+//! (`autoTune`), or `lruCapacityPerServer`, least recently used first out. Source: plugin specification 9.2 and its `Wart:` lines.
+
+use crate::build::{Build, Instance};
+use crate::learned::Learned;
+use crate::row::{Kind, Need, Row, Stability};
+use parking_lot::Mutex;
+use pointsman_config::{Param, ParamKind};
+use pointsman_core::{BlockHash, Nanos, chain, chain_seed};
+use pointsman_fleet::{Endpoint, Snapshot};
+use pointsman_prefix::{ApproxIndex, MatchScratch, Recorded};
+use pointsman_scheduling::{
+    Chosen, ColumnId, DataKind, Facts, Held, Hooks, PrefixMatch, Producer, Request, Scope, Termination,
+};
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The smallest routing block, in tokens: a compromise of index size and match length that upstream fixed.
+const MIN_BLOCK_TOKENS: u32 = 64;
+const DEFAULT_CAPACITY: usize = 31_250;
+
+/// How the index is sized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sizing {
+    /// Follow what engines report.
+    pub auto_tune: bool,
+    /// Tokens in a block where engines report none.
+    pub block_tokens: u32,
+    /// Blocks an endpoint is credited with where its engine reports none.
+    pub capacity: usize,
+}
+
+/// The index and the block size it is built with.
+#[derive(Debug)]
+pub struct PrefixState {
+    /// The index.
+    pub index: ApproxIndex,
+    block_tokens: AtomicU32,
+    sizing: Mutex<Sizing>,
+}
+
+impl PrefixState {
+    fn new(sizing: Sizing) -> Self {
+        Self {
+            index: ApproxIndex::new(sizing.capacity),
+            block_tokens: AtomicU32::new(sizing.block_tokens.max(MIN_BLOCK_TOKENS)),
+            sizing: Mutex::new(sizing),
+        }
+    }
+
+    /// Tokens in a block now.
+    pub fn block_tokens(&self) -> u32 {
+        self.block_tokens.load(Ordering::Relaxed)
+    }
+}
+
+impl Learned for PrefixState {
+    fn endpoint_left(&self, endpoint: &Endpoint) {
+        self.index.remove(endpoint.slot);
+    }
+
+    fn refresh(&self, fleet: &Snapshot) {
+        let sizing = *self.sizing.lock();
+        let reported = || fleet.endpoints.iter().filter_map(|e| e.engine.cache_block_size()).max();
+        let block = if sizing.auto_tune { reported().map(|b| b.min(1 << 20) as u32) } else { None };
+        let block = block.unwrap_or(sizing.block_tokens).max(MIN_BLOCK_TOKENS);
+        if self.block_tokens.swap(block, Ordering::Relaxed) != block {
+            // Chains of another block size match nothing any more.
+            self.index.clear();
+        }
+        for e in &fleet.endpoints {
+            let reported = e.engine.cache_num_blocks().zip(e.engine.cache_block_size()).filter(|_| sizing.auto_tune);
+            let capacity =
+                reported.map(|(n, size)| (n.saturating_mul(size) / u64::from(block)).clamp(1, 1 << 30) as usize);
+            self.index.set_capacity(e.slot, capacity.unwrap_or(sizing.capacity));
+        }
+    }
+}
+
+/// Matches prompts against the index, and credits endpoints.
+#[derive(Debug)]
+pub struct ApproxPrefixCacheProducer {
+    /// Instance name.
+    pub name: Arc<str>,
+    /// What was learned.
+    pub state: Arc<PrefixState>,
+    column: Option<ColumnId<PrefixMatch>>,
+    max_tokens: u64,
+    max_blocks: u64,
+}
+
+impl ApproxPrefixCacheProducer {
+    /// Blocks of a prompt that are hashed, at the present block size; `usize::MAX` means all.
+    #[must_use]
+    pub fn max_blocks(&self) -> usize {
+        let cap = match (self.max_tokens, self.max_blocks) {
+            (0, 0) => return usize::MAX,
+            (0, blocks) => blocks,
+            (tokens, _) => tokens / u64::from(self.state.block_tokens()),
+        };
+        usize::try_from(cap).unwrap_or(usize::MAX)
+    }
+
+    /// The column it fills.
+    #[must_use]
+    pub fn column(&self) -> Option<ColumnId<PrefixMatch>> {
+        self.column
+    }
+}
+
+/// The block hashes of every prompt, model and salt included.
+fn chains(request: &Request) -> Vec<Vec<BlockHash>> {
+    let seed = chain_seed(&request.target_model, &request.cache_salt);
+    let chain_of = |contents: &[u64]| {
+        let mut out = Vec::new();
+        chain(seed, contents, &mut out);
+        out
+    };
+    request.prompts.iter().map(|p| chain_of(&p.contents)).collect()
+}
+
+thread_local! {
+    static SCRATCH: RefCell<MatchScratch> = RefCell::default();
+}
+
+impl Producer for ApproxPrefixCacheProducer {
+    fn produce(&self, request: &Request, all: Scope<'_>, _: Nanos, facts: &mut Facts) {
+        // A body that was hashed while the block size changed says nothing about this index.
+        let (Some(column), true) = (self.column, request.block_tokens == self.state.block_tokens()) else { return };
+        if facts.chains.is_empty() {
+            facts.chains = chains(request);
+        }
+        let total: usize = facts.chains.iter().map(Vec::len).sum();
+        let matches = SCRATCH.with_borrow_mut(|scratch| {
+            scratch.reset();
+            for chain in &facts.chains {
+                self.state.index.add_matches(chain, scratch);
+            }
+            all.iter()
+                .map(|(_, c)| PrefixMatch {
+                    matched: scratch.of(c.endpoint.slot),
+                    total: total as u32,
+                    block_tokens: request.block_tokens,
+                })
+                .collect()
+        });
+        facts.set_prefix(column, matches);
+    }
+}
+
+impl Hooks for ApproxPrefixCacheProducer {
+    fn chosen(&self, chosen: &Chosen<'_>) -> Option<Box<dyn Held>> {
+        if chosen.facts.chains.is_empty()
+            || chosen.endpoint.left()
+            || self.column.and_then(|c| chosen.facts.prefix(c)).is_none()
+        {
+            return None;
+        }
+        let slot = chosen.endpoint.slot;
+        let recorded: Vec<Recorded> = chosen.facts.chains.iter().map(|c| self.state.index.record(slot, c)).collect();
+        Some(Box::new(Credit {
+            state: Arc::clone(&self.state),
+            endpoint: Arc::clone(chosen.endpoint),
+            chains: chosen.facts.chains.clone(),
+            recorded,
+        }))
+    }
+}
+
+/// What an endpoint was credited with, to be taken back if another one serves the request.
+struct Credit {
+    state: Arc<PrefixState>,
+    endpoint: Arc<Endpoint>,
+    chains: Vec<Vec<BlockHash>>,
+    recorded: Vec<Recorded>,
+}
+
+impl Held for Credit {
+    fn first_byte(&mut self) {
+        // Served: nothing will be taken back, so nothing needs to be remembered.
+        self.chains = Vec::new();
+        self.recorded = Vec::new();
+    }
+
+    fn withdrawn(self: Box<Self>) {
+        if !self.endpoint.left() {
+            for (chain, recorded) in self.chains.iter().zip(self.recorded) {
+                self.state.index.forget(self.endpoint.slot, chain, recorded);
+            }
+        }
+    }
+
+    fn ended(self: Box<Self>, _: Termination) {}
+}
+
+/// Its row.
+pub const ROW: Row = Row {
+    params: &[
+        Param::new("autoTune", ParamKind::Bool, "Take block size and capacity from what the engines report.")
+            .default("true"),
+        Param::new("blockSizeTokens", ParamKind::INTEGER, "Tokens in a block where engines report none; raised to 64.")
+            .default("16"),
+        Param::new(
+            "maxPrefixTokensToMatch",
+            ParamKind::COUNT,
+            "Tokens of a prompt that are matched; 0: see `maxPrefixBlocksToMatch`.",
+        )
+        .default("131072"),
+        Param::new(
+            "maxPrefixBlocksToMatch",
+            ParamKind::COUNT,
+            "Blocks of a prompt that are matched when `maxPrefixTokensToMatch` is 0; 0: all.",
+        )
+        .default("2048"),
+        Param::new(
+            "lruCapacityPerServer",
+            ParamKind::INTEGER,
+            "Blocks an endpoint is credited with where its engine reports none; 0 or less means 31250.",
+        )
+        .default("31250"),
+        Param::new("blockSize", ParamKind::INTEGER, "Old name of `blockSizeTokens`.")
+            .deprecated("use `blockSizeTokens`"),
+    ],
+    needs: &[Need { kind: DataKind::TokenizedPrompt, producer_param: None, required: true }],
+    makes: &[DataKind::PrefixMatch],
+    default_producer: true,
+    formula: "matched = leading blocks of the prompt that were sent to the endpoint and are still in its LRU",
+    build: Some(build),
+    ..Row::new(
+        "approx-prefix-cache-producer",
+        &[Kind::Producer, Kind::Hook],
+        Stability::Beta,
+        "Learns what each endpoint holds from where prompts were sent.",
+    )
+};
+
+fn build(b: &mut Build<'_>) -> Instance {
+    let mut block = b.params.i64("blockSizeTokens");
+    let old = b.params.i64("blockSize");
+    if b.params.given("blockSize") && old > 0 && block == 16 {
+        block = old;
+    }
+    let auto_tune = b.params.bool("autoTune");
+    if !auto_tune && block <= 0 {
+        b.fault("blockSizeTokens", &format!("`blockSizeTokens` must be above 0 when `autoTune` is off, it is {block}"));
+    }
+    let capacity = b.params.i64("lruCapacityPerServer");
+    let sizing = Sizing {
+        auto_tune,
+        block_tokens: block.clamp(0, 1 << 20) as u32,
+        capacity: if capacity > 0 { capacity as usize } else { DEFAULT_CAPACITY },
+    };
+    let state = b.learned(|| PrefixState::new(sizing));
+    let before = std::mem::replace(&mut *state.sizing.lock(), sizing);
+    if before != sizing {
+        state.refresh(&Snapshot::default());
+    }
+    let producer = Arc::new(ApproxPrefixCacheProducer {
+        name: Arc::clone(&b.name),
+        state,
+        column: b.columns.prefix.get(&b.name).copied(),
+        max_tokens: b.params.u64("maxPrefixTokensToMatch"),
+        max_blocks: b.params.u64("maxPrefixBlocksToMatch"),
+    });
+    Instance {
+        producer: Some(producer.clone()),
+        hooks: Some(producer.clone()),
+        prefix: Some(producer),
+        ..Instance::default()
+    }
+}

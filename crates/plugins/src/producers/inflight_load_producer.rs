@@ -1,0 +1,258 @@
+//! `inflight-load-producer`: requests and tokens in flight to each endpoint.
+//!
+//! A request counts 1 and, in tokens, what its endpoint has to compute of the prompt: blocks that do not match, plus what lies beyond the hashed blocks, at
+//! most the prompt. With `addEstimatedOutputTokens` the expected output is added: `round(prompt * outputRatio)`, capped by the client's limit and by
+//! `maxEstimatedOutputTokens`. Prompt tokens are released at the first byte of the response unless output is counted; the rest at its end, however it
+//! ends. Requests are counted by the router itself, on the endpoint. Source: plugin specification 9.6.
+
+use crate::build::{Build, Instance};
+use crate::learned::Learned;
+use crate::row::{Kind, Need, Row, Stability};
+use parking_lot::RwLock;
+use pointsman_config::{Param, ParamKind};
+use pointsman_core::Nanos;
+use pointsman_fleet::{Endpoint, Load};
+use pointsman_scheduling::{
+    Chosen, ColumnId, DataKind, Facts, Held, Hooks, InFlightTokens, PrefixMatch, Producer, Request, Scope, Termination,
+};
+use std::sync::Arc;
+
+/// Tokens in flight by slot. The id tells an endpoint from the one that had the slot before.
+#[derive(Debug, Default)]
+pub struct TokensInFlight(RwLock<Vec<Slotted>>);
+
+type Slotted = Option<(u64, Arc<Load>)>;
+
+impl TokensInFlight {
+    fn of(&self, endpoint: &Endpoint) -> Arc<Load> {
+        let slot = endpoint.slot.index();
+        if let Some(Some((id, load))) = self.0.read().get(slot)
+            && *id == endpoint.id
+        {
+            return Arc::clone(load);
+        }
+        let mut slots = self.0.write();
+        if slots.len() <= slot {
+            slots.resize(slot + 1, None);
+        }
+        match &mut slots[slot] {
+            Some((id, load)) if *id == endpoint.id => Arc::clone(load),
+            other => Arc::clone(&other.insert((endpoint.id, Arc::default())).1),
+        }
+    }
+}
+
+impl Learned for TokensInFlight {
+    fn endpoint_left(&self, endpoint: &Endpoint) {
+        if let Some(slot @ Some(_)) = self.0.write().get_mut(endpoint.slot.index())
+            && slot.as_ref().is_some_and(|(id, _)| *id == endpoint.id)
+        {
+            *slot = None;
+        }
+    }
+}
+
+/// Counts tokens in flight.
+#[derive(Debug)]
+pub struct InflightLoadProducer {
+    output_ratio: Option<f64>,
+    max_output: Option<u64>,
+    prefix: Option<ColumnId<PrefixMatch>>,
+    uncached: Option<ColumnId<u64>>,
+    in_flight: Option<ColumnId<InFlightTokens>>,
+    tokens: Arc<TokensInFlight>,
+}
+
+/// Prompt tokens an endpoint has to compute.
+fn uncached(input: u64, m: Option<&PrefixMatch>) -> u64 {
+    match m {
+        Some(m) if m.block_tokens > 0 => {
+            let block = u64::from(m.block_tokens);
+            let missing = u64::from(m.total.saturating_sub(m.matched)) * block;
+            // The padded last block must not make a prompt longer than it is.
+            (missing + input.saturating_sub(u64::from(m.total) * block)).min(input)
+        }
+        _ => input,
+    }
+}
+
+impl InflightLoadProducer {
+    fn output(&self, input: u64, limit: Option<u64>) -> u64 {
+        let Some(ratio) = self.output_ratio else { return 0 };
+        let estimate = (input as f64 * ratio).round() as u64;
+        estimate.min(limit.unwrap_or(u64::MAX)).min(self.max_output.unwrap_or(u64::MAX))
+    }
+}
+
+impl Producer for InflightLoadProducer {
+    fn produce(&self, _: &Request, all: Scope<'_>, _: Nanos, facts: &mut Facts) {
+        let input = facts.tokens.unwrap_or(0);
+        if let Some(id) = self.uncached {
+            let prefix = self.prefix.and_then(|p| facts.prefix(p));
+            let column = (0..all.len()).map(|c| uncached(input, prefix.and_then(|p| p.get(c)))).collect();
+            facts.set_uncached(id, column);
+        }
+        if let Some(id) = self.in_flight {
+            let slots = self.tokens.0.read();
+            let tokens = |e: &Endpoint| match slots.get(e.slot.index()) {
+                Some(Some((id, load))) if *id == e.id => load.tokens(),
+                _ => 0,
+            };
+            let column = all.iter().map(|(_, c)| InFlightTokens(tokens(c.endpoint))).collect();
+            drop(slots);
+            facts.set_in_flight_tokens(id, column);
+        }
+    }
+}
+
+impl Hooks for InflightLoadProducer {
+    fn chosen(&self, chosen: &Chosen<'_>) -> Option<Box<dyn Held>> {
+        let input = chosen.facts.tokens.unwrap_or(0);
+        let prefix = self.prefix.and_then(|p| chosen.facts.prefix(p)).and_then(|p| p.get(chosen.candidate));
+        let tokens = uncached(input, prefix) + self.output(input, chosen.request.max_output_tokens);
+        if tokens == 0 {
+            return None;
+        }
+        let load = self.tokens.of(chosen.endpoint);
+        load.charge(1, tokens);
+        Some(Box::new(HeldTokens { load, tokens, until_end: self.output_ratio.is_some() }))
+    }
+}
+
+struct HeldTokens {
+    load: Arc<Load>,
+    tokens: u64,
+    until_end: bool,
+}
+
+impl HeldTokens {
+    fn release(&mut self) {
+        self.load.release(0, std::mem::take(&mut self.tokens));
+    }
+}
+
+impl Held for HeldTokens {
+    fn first_byte(&mut self) {
+        if !self.until_end {
+            self.release();
+        }
+    }
+    fn withdrawn(self: Box<Self>) {}
+    fn ended(self: Box<Self>, _: Termination) {}
+}
+
+impl Drop for HeldTokens {
+    fn drop(&mut self) {
+        self.release();
+        self.load.release(1, 0);
+    }
+}
+
+/// Its row.
+pub const ROW: Row = Row {
+    params: &[
+        Param::new(
+            "addEstimatedOutputTokens",
+            ParamKind::Bool,
+            "Count expected output tokens too, until the end of the response.",
+        )
+        .default("false"),
+        Param::new("outputRatio", ParamKind::NON_NEGATIVE, "Expected output tokens per prompt token.").default("1.5"),
+        Param::new("maxEstimatedOutputTokens", ParamKind::COUNT, "Upper bound of the expected output tokens."),
+        Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the prefix matches.")
+            .default("\"approx-prefix-cache-producer\""),
+        Param::new(
+            "syncCrossReplicaState",
+            ParamKind::Bool,
+            "Share the counts with other replicas, where a syncer is configured.",
+        )
+        .default("true"),
+    ],
+    needs: &[
+        Need::optional(DataKind::PrefixMatch, "prefixMatchInfoProducerName"),
+        Need { kind: DataKind::TokenizedPrompt, producer_param: None, required: true },
+    ],
+    makes: &[DataKind::InFlightLoad, DataKind::UncachedTokens],
+    default_producer: true,
+    formula: "tokens = min(input, (total - matched) * block + max(0, input - total * block)) + expected output",
+    build: Some(build),
+    ..Row::new(
+        "inflight-load-producer",
+        &[Kind::Producer, Kind::Hook],
+        Stability::Beta,
+        "Counts requests and tokens in flight to each endpoint.",
+    )
+};
+
+fn build(b: &mut Build<'_>) -> Instance {
+    let producer = Arc::new(InflightLoadProducer {
+        output_ratio: b.params.bool("addEstimatedOutputTokens").then(|| b.params.f64("outputRatio")),
+        max_output: b
+            .params
+            .get("maxEstimatedOutputTokens")
+            .is_some()
+            .then(|| b.params.u64("maxEstimatedOutputTokens")),
+        prefix: b.prefix_of("prefixMatchInfoProducerName"),
+        uncached: b.columns.uncached.get(&b.name).copied(),
+        in_flight: b.columns.in_flight_tokens.get(&b.name).copied(),
+        tokens: b.learned(TokensInFlight::default),
+    });
+    Instance { producer: Some(producer.clone()), hooks: Some(producer), ..Instance::default() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn m(matched: u32, total: u32) -> PrefixMatch {
+        PrefixMatch { matched, total, block_tokens: 64 }
+    }
+
+    #[test]
+    fn matched_blocks_need_no_computing() {
+        assert_eq!(uncached(1000, Some(&m(10, 16))), 384);
+        assert_eq!(uncached(1000, None), 1000);
+        assert_eq!(uncached(3000, Some(&m(16, 16))), 3000 - 1024);
+    }
+
+    #[test]
+    fn the_padded_last_block_does_not_make_a_prompt_longer_than_it_is() {
+        assert_eq!(uncached(1000, Some(&m(0, 16))), 1000);
+    }
+
+    #[test]
+    fn expected_output_is_capped_by_the_client_and_the_configuration() {
+        let p = |max_output| InflightLoadProducer {
+            output_ratio: Some(1.5),
+            max_output,
+            prefix: None,
+            uncached: None,
+            in_flight: None,
+            tokens: Arc::default(),
+        };
+        assert_eq!(p(None).output(1000, Some(200)), 200);
+        assert_eq!(p(None).output(1000, None), 1500);
+        assert_eq!(p(Some(100)).output(1000, Some(200)), 100);
+        assert_eq!(p(None).output(0, None), 0);
+    }
+
+    #[test]
+    fn what_is_charged_is_released_once_however_the_request_ends() {
+        let load = Arc::new(Load::default());
+        let held = |until_end| {
+            load.charge(1, 384);
+            Box::new(HeldTokens { load: Arc::clone(&load), tokens: 384, until_end })
+        };
+        let mut h = held(false);
+        h.first_byte();
+        assert_eq!((load.requests(), load.tokens()), (1, 0));
+        h.ended(Termination::Natural);
+        assert_eq!((load.requests(), load.tokens()), (0, 0));
+        let mut h = held(true);
+        h.first_byte();
+        assert_eq!(load.tokens(), 384);
+        h.withdrawn();
+        drop(held(false));
+        assert_eq!((load.requests(), load.tokens()), (0, 0));
+    }
+}

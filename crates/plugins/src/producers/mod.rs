@@ -1,0 +1,5 @@
+//! Producers: facts attached to a request before it is scheduled.
+
+pub mod approx_prefix_cache_producer;
+pub mod inflight_load_producer;
+pub mod token_producer;

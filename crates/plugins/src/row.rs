@@ -1,0 +1,84 @@
+//! What the registration table says of a plugin type: everything there is to say about it.
+
+use crate::build::{Build, Instance};
+use pointsman_config::Param;
+pub use pointsman_config::{Kind, Stability};
+use pointsman_scheduling::DataKind;
+
+/// One plugin type. Decoding, validation, `check` and the reference documentation are made from these rows.
+#[derive(Clone, Copy)]
+pub struct Row {
+    /// Configuration type.
+    pub type_name: &'static str,
+    /// What it can be used as.
+    pub kinds: &'static [Kind],
+    /// How settled it is.
+    pub stability: Stability,
+    /// One sentence about it.
+    pub doc: &'static str,
+    /// How its figure is computed, where it has one.
+    pub formula: &'static str,
+    /// Its parameters.
+    pub params: &'static [Param],
+    /// Data it reads.
+    pub needs: &'static [Need],
+    /// Data it publishes under its instance name.
+    pub makes: &'static [DataKind],
+    /// Whether it is created when a consumer needs what it makes and nobody makes it.
+    pub default_producer: bool,
+    /// What to use instead, for a deprecated type.
+    pub deprecated: Option<&'static str>,
+    /// Makes an instance; `None` for a type that is known, not yet available.
+    pub build: Option<fn(&mut Build<'_>) -> Instance>,
+}
+
+impl Row {
+    /// A row without parameters or data that cannot be built yet.
+    #[must_use]
+    pub const fn new(type_name: &'static str, kinds: &'static [Kind], stability: Stability, doc: &'static str) -> Self {
+        Self {
+            type_name,
+            kinds,
+            stability,
+            doc,
+            formula: "",
+            params: &[],
+            needs: &[],
+            makes: &[],
+            default_producer: false,
+            deprecated: None,
+            build: None,
+        }
+    }
+}
+
+/// Data that a plugin reads.
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    /// What kind.
+    pub kind: DataKind,
+    /// The parameter that names the producer, where there is one.
+    pub producer_param: Option<&'static str>,
+    /// Whether it is an error that nobody makes it.
+    pub required: bool,
+}
+
+impl Need {
+    /// Required, from the default producer.
+    #[must_use]
+    pub const fn required(kind: DataKind) -> Self {
+        Self { kind, producer_param: None, required: true }
+    }
+
+    /// Required, from the producer that a parameter names.
+    #[must_use]
+    pub const fn named(kind: DataKind, param: &'static str) -> Self {
+        Self { kind, producer_param: Some(param), required: true }
+    }
+
+    /// Read when somebody makes it, from the producer that a parameter names.
+    #[must_use]
+    pub const fn optional(kind: DataKind, param: &'static str) -> Self {
+        Self { kind, producer_param: Some(param), required: false }
+    }
+}

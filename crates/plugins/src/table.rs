@@ -1,0 +1,162 @@
+//! The table every plugin type is registered in: one row each.
+
+use crate::row::{Kind, Row, Stability};
+use crate::{data_layer, filters, parsers, pickers, producers, profile_handlers, scorers};
+use pointsman_config::{Registry, TypeInfo};
+
+/// The plugin types of this build, and those of the catalogue that it does not have yet.
+pub static TABLE: &[Row] = &[
+    // Profile handlers
+    profile_handlers::single_profile_handler::ROW,
+    // Filters
+    filters::label_selector_filter::ROW,
+    filters::label_selector_filter::OLD_ROW,
+    filters::by_label::ROW,
+    filters::utilization_filter::ROW,
+    filters::decode_filter::ROW,
+    filters::prefill_filter::ROW,
+    filters::encode_filter::ROW,
+    // Scorers
+    scorers::queue_scorer::ROW,
+    scorers::kv_cache_utilization_scorer::ROW,
+    scorers::prefix_cache_scorer::ROW,
+    scorers::lora_affinity_scorer::ROW,
+    scorers::running_requests_size_scorer::ROW,
+    scorers::load_aware_scorer::ROW,
+    scorers::active_request_scorer::ROW,
+    scorers::token_load_scorer::ROW,
+    scorers::no_hit_lru_scorer::ROW,
+    // Pickers
+    pickers::max_score_picker::ROW,
+    pickers::random_picker::ROW,
+    pickers::weighted_random_picker::ROW,
+    // Producers
+    producers::token_producer::ROW,
+    producers::token_producer::OLD_ROW,
+    producers::approx_prefix_cache_producer::ROW,
+    producers::inflight_load_producer::ROW,
+    // Parsers
+    parsers::openai_parser::ROW,
+    parsers::anthropic_parser::ROW,
+    parsers::vllmhttp_parser::ROW,
+    parsers::passthrough_parser::ROW,
+    // Data layer
+    data_layer::metrics_data_source::ROW,
+    data_layer::core_metrics_extractor::ROW,
+    data_layer::file_discovery::ROW,
+    // Known, not yet available
+    later("disagg-profile-handler", &[Kind::ProfileHandler, Kind::Hook], Stability::Beta),
+    later("pd-profile-handler", &[Kind::ProfileHandler], Stability::Beta),
+    later("data-parallel-profile-handler", &[Kind::ProfileHandler], Stability::Beta),
+    later("header-profile-handler", &[Kind::ProfileHandler], Stability::Alpha),
+    later("disagg-headers-handler", &[Kind::Hook], Stability::Beta),
+    later("prefill-header-handler", &[Kind::Hook], Stability::Beta),
+    later("always-disagg-pd-decider", &[Kind::Decider], Stability::Beta),
+    later("prefix-based-pd-decider", &[Kind::Decider], Stability::Beta),
+    later("always-disagg-multimodal-decider", &[Kind::Decider], Stability::Beta),
+    later("endpoint-attribute-filter", &[Kind::Filter], Stability::Alpha),
+    later("prefix-cache-affinity-filter", &[Kind::Filter], Stability::Beta),
+    later("slo-headroom-tier-filter", &[Kind::Filter], Stability::Beta),
+    later("session-affinity-filter", &[Kind::Filter, Kind::Hook], Stability::Alpha),
+    later("multicluster-session-affinity-filter", &[Kind::Filter, Kind::Hook], Stability::Alpha),
+    later("topology-affinity-filter", &[Kind::Filter], Stability::Alpha),
+    later("header-based-testing-filter", &[Kind::Filter], Stability::Beta),
+    later("context-length-aware", &[Kind::Filter, Kind::Scorer], Stability::Beta),
+    later("multicluster-prefix-cache-scorer", &[Kind::Scorer], Stability::Alpha),
+    later("precise-prefix-cache-scorer", &[Kind::Scorer, Kind::Producer], Stability::Beta),
+    later("multicluster-kv-cache-utilization-scorer", &[Kind::Scorer], Stability::Alpha),
+    later("multicluster-queue-scorer", &[Kind::Scorer], Stability::Alpha),
+    later("session-affinity-scorer", &[Kind::Scorer, Kind::Hook], Stability::Alpha),
+    later("header-label-affinity-scorer", &[Kind::Scorer], Stability::Alpha),
+    later("endpoint-attribute-scorer", &[Kind::Scorer], Stability::Alpha),
+    later("topology-affinity-scorer", &[Kind::Scorer], Stability::Alpha),
+    later("mm-embeddings-cache-scorer", &[Kind::Scorer], Stability::Beta),
+    later("latency-scorer", &[Kind::Scorer], Stability::Beta),
+    later("multicluster-approx-prefix-cache-producer", &[Kind::Producer], Stability::Alpha),
+    later("precise-prefix-cache-producer", &[Kind::Producer, Kind::Extractor], Stability::Beta),
+    later("burst-prefix-cache-producer", &[Kind::Producer], Stability::Alpha),
+    later("p2p-source-producer", &[Kind::Producer], Stability::Alpha),
+    later("mm-embeddings-cache-producer", &[Kind::Producer], Stability::Beta),
+    later("session-id-producer", &[Kind::Producer], Stability::Beta),
+    later("predicted-latency-producer", &[Kind::Producer], Stability::Beta),
+    later("latency-slo-admitter", &[Kind::Admission], Stability::Beta),
+    later("probabilistic-admitter", &[Kind::Admission], Stability::Beta),
+    later("disaggregatedset-rollout-screener", &[Kind::Screener], Stability::Alpha),
+    later("agent-identity", &[Kind::Hook], Stability::Alpha),
+    later("request-attribute-reporter", &[Kind::Hook], Stability::Beta),
+    later("destination-endpoint-served-verifier", &[Kind::Hook], Stability::Beta),
+    later("sglanghttp-parser", &[Kind::Parser], Stability::Beta),
+    later("vertexai-parser", &[Kind::Parser], Stability::Beta),
+    later("vllmgrpc-parser", &[Kind::Parser], Stability::Beta),
+    later("multicluster-metrics-data-source", &[Kind::DataSource], Stability::Alpha),
+    later("multicluster-metrics-extractor", &[Kind::Extractor], Stability::Alpha),
+    later("models-data-source", &[Kind::DataSource], Stability::Beta),
+    later("models-data-extractor", &[Kind::Extractor], Stability::Beta),
+    later("dcgm-data-source", &[Kind::DataSource], Stability::Alpha),
+    later("dcgm-extractor", &[Kind::Extractor], Stability::Alpha),
+    later("k8s-notification-source", &[Kind::DataSource], Stability::Beta),
+    later("endpoint-notification-source", &[Kind::DataSource], Stability::Beta),
+    later("topology-extractor", &[Kind::Extractor], Stability::Alpha),
+    later("multicluster-file-discovery", &[Kind::Discovery], Stability::Alpha),
+    later("global-strict-fairness-policy", &[Kind::Fairness], Stability::Beta),
+    later("round-robin-fairness-policy", &[Kind::Fairness], Stability::Beta),
+    later("program-aware-fairness", &[Kind::Fairness], Stability::Beta),
+    later("fcfs-ordering-policy", &[Kind::Ordering], Stability::Beta),
+    later("edf-ordering-policy", &[Kind::Ordering], Stability::Beta),
+    later("slo-deadline-ordering-policy", &[Kind::Ordering], Stability::Beta),
+    later("static-usage-limit-policy", &[Kind::UsageLimit], Stability::Beta),
+    later("priority-holdback-policy", &[Kind::UsageLimit], Stability::Alpha),
+    later("soft-reflective-ceiling-policy", &[Kind::UsageLimit], Stability::Alpha),
+    later("utilization-detector", &[Kind::SaturationDetector, Kind::Filter], Stability::Beta),
+    later("concurrency-detector", &[Kind::SaturationDetector, Kind::Filter], Stability::Beta),
+    later("sheddable-eviction-filter", &[Kind::Eviction], Stability::Alpha),
+    later("priority-then-time-eviction-order-policy", &[Kind::Eviction], Stability::Alpha),
+];
+
+const fn later(type_name: &'static str, kinds: &'static [Kind], stability: Stability) -> Row {
+    Row::new(type_name, kinds, stability, "Known, not yet available.")
+}
+
+/// The row of a type.
+#[must_use]
+pub fn row(type_name: &str) -> Option<&'static Row> {
+    TABLE.iter().find(|r| r.type_name == type_name)
+}
+
+/// The table, as configuration checking asks for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Catalogue;
+
+impl Registry for Catalogue {
+    fn lookup(&self, type_name: &str) -> Option<TypeInfo> {
+        row(type_name).map(|r| TypeInfo {
+            kinds: r.kinds,
+            params: r.params,
+            stability: r.stability,
+            available: r.build.is_some(),
+            deprecated: r.deprecated,
+        })
+    }
+
+    fn names(&self) -> Vec<&'static str> {
+        TABLE.iter().map(|r| r.type_name).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_row_is_sound_and_named_once() {
+        for (i, row) in TABLE.iter().enumerate() {
+            assert!(TABLE[..i].iter().all(|r| r.type_name != row.type_name), "{} twice", row.type_name);
+            assert_eq!(pointsman_config::params::faults_of_rows(row.params), Vec::<String>::new(), "{}", row.type_name);
+            for need in row.needs {
+                if let Some(param) = need.producer_param {
+                    assert!(row.params.iter().any(|p| p.name == param), "{} has no parameter {param}", row.type_name);
+                }
+            }
+        }
+    }
+}

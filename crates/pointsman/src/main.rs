@@ -1,0 +1,3 @@
+//! pointsman: the endpoint picker for LLM inference.
+
+fn main() {}

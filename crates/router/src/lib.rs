@@ -1,0 +1,1 @@
+//! The director: read, resolve, admit, gather, schedule, send, observe.

@@ -1,0 +1,26 @@
+//! Filter, score, pick.
+//!
+//! A [`Scheduler`] holds a [`ProfileHandler`] and named [`Profile`]s. A profile is a list of [`Filter`]s, a list of weighted
+//! [`Scorer`]s and one [`Picker`]. For one request the router collects the [`Candidate`]s (one consistent view of the fleet), lets
+//! [`Producer`]s attach [`Facts`], and calls [`Scheduler::schedule`]; what happened is kept as a [`record::Decision`].
+//!
+//! Everything here is pure: no I/O, no clock other than the one handed in, no allocation per candidate.
+
+mod candidate;
+mod data;
+mod facts;
+mod plugin;
+mod profile;
+pub mod record;
+mod request;
+mod scheduler;
+
+pub use candidate::{Candidate, Scope};
+pub use data::{DataKey, DataKind};
+pub use facts::{Column, ColumnId, Columns, Facts, InFlightTokens, PrefixMatch};
+pub use plugin::{
+    Chosen, Cycle, Filter, Held, Hooks, Named, Picker, Producer, ProfileHandler, Scorer, Termination, Timing, Untimed,
+};
+pub use profile::{Dropped, Profile, ProfileRun, WeightedScorer};
+pub use request::{PromptBlocks, Request};
+pub use scheduler::{Scheduled, Scheduler};

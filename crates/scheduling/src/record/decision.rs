@@ -1,0 +1,537 @@
+//! One decision, and its JSON form (documented in `docs/api.md`: keys may be added, never renamed).
+
+use super::{DecisionId, Reason};
+use crate::{Candidate, Facts, Profile, ProfileRun};
+use parking_lot::Mutex;
+use pointsman_core::Nanos;
+use pointsman_fleet::Snapshot;
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
+use std::sync::Arc;
+
+/// Candidates a profile's record holds at most: above twice as many, the best are kept and the rest is counted.
+pub const MAX_CANDIDATES: usize = 64;
+
+/// Where the requested adapter stands on an engine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoraState {
+    /// The engine reports no adapters at all.
+    Unknown,
+    /// The requested model is loaded as an adapter.
+    Active,
+    /// It waits to be loaded.
+    Waiting,
+    /// It is not there, and a slot is free.
+    Room,
+    /// It is not there, and all slots are taken.
+    Full,
+}
+
+impl LoraState {
+    /// As the JSON form spells it.
+    #[must_use]
+    pub fn as_str(self) -> Option<&'static str> {
+        match self {
+            Self::Unknown => None,
+            Self::Active => Some("active"),
+            Self::Waiting => Some("waiting"),
+            Self::Room => Some("room"),
+            Self::Full => Some("full"),
+        }
+    }
+}
+
+/// What was known of an endpoint at that moment. `None` is unknown, not zero.
+#[derive(Clone, Copy, Debug)]
+pub struct Signals {
+    /// Requests waiting in the engine.
+    pub waiting: Option<f32>,
+    /// Requests running in the engine.
+    pub running: Option<f32>,
+    /// KV cache usage, 0 to 1.
+    pub kv_cache_usage: Option<f32>,
+    /// Requests in flight through this router.
+    pub in_flight: u32,
+    /// Where the requested adapter stands.
+    pub lora: LoraState,
+    /// Age of the engine's gauges in milliseconds; `None` when never read.
+    pub age_ms: Option<u32>,
+}
+
+/// A candidate in a record.
+#[derive(Clone, Debug)]
+pub struct CandidateRecord {
+    /// Place in the fleet snapshot.
+    pub index: u32,
+    /// The number of the filter that dropped it and why; `None` for the number when it was out before any filter.
+    pub dropped: Option<(Option<u16>, Reason)>,
+    /// What was known of it.
+    pub signals: Signals,
+    /// Weighted sum; `None` when dropped.
+    pub total: Option<f64>,
+    /// Prompt tokens it was believed to hold.
+    pub prefix_match_tokens: u32,
+    /// Row of raw scores in [`ProfileRecord::scores`].
+    pub row: Option<u32>,
+}
+
+/// Name, type and weight of a scorer.
+#[derive(Clone, Debug)]
+pub struct ScorerColumn {
+    /// Instance name.
+    pub name: Arc<str>,
+    /// Weight.
+    pub weight: f64,
+}
+
+/// What one profile did.
+#[derive(Clone, Debug)]
+pub struct ProfileRecord {
+    /// Profile name.
+    pub name: Arc<str>,
+    /// Picker that chose.
+    pub picker: Arc<str>,
+    /// Filters by number.
+    pub filters: Box<[Arc<str>]>,
+    /// Scorers by column.
+    pub scorers: Box<[ScorerColumn]>,
+    /// Candidates in fleet order; the best [`MAX_CANDIDATES`] of a large fleet.
+    pub candidates: Box<[CandidateRecord]>,
+    /// Raw scores, row by row.
+    pub scores: Box<[f64]>,
+    /// Fleet places of the candidates that shared the highest sum.
+    pub ties: Box<[u32]>,
+    /// Fleet places of the picks, best first.
+    pub picked: Box<[u32]>,
+    /// Candidates left out of `candidates`.
+    pub omitted: u32,
+    /// How many of the omitted ones had been dropped.
+    pub omitted_dropped: u32,
+}
+
+/// Time each step took, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Steps {
+    /// From the last byte of the request to the request understood.
+    pub read: u64,
+    /// Objective, fairness, model rewrite, candidates.
+    pub resolve: u64,
+    /// Producers.
+    pub gather: u64,
+    /// Filters, scorers, picker.
+    pub schedule: u64,
+    /// Hooks and this record.
+    pub send: u64,
+}
+
+impl Steps {
+    /// All steps together.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.read + self.resolve + self.gather + self.schedule + self.send
+    }
+}
+
+/// An attempt that did not serve.
+#[derive(Clone, Debug)]
+pub struct Retry {
+    /// The endpoint tried.
+    pub endpoint: Arc<str>,
+    /// What went wrong.
+    pub error: String,
+}
+
+/// How the request went on after the decision. Filled in as it happens.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// HTTP status the client received.
+    pub status: Option<u16>,
+    /// `host:port` that served.
+    pub endpoint: Option<Arc<str>>,
+    /// Attempts that failed before.
+    pub retries: Vec<Retry>,
+    /// Milliseconds from the request's headers to the first body byte.
+    pub ttft_ms: Option<f64>,
+    /// Milliseconds from the request's headers to the end.
+    pub duration_ms: Option<f64>,
+    /// As the engine counted.
+    pub prompt_tokens: Option<u64>,
+    /// As the engine counted.
+    pub completion_tokens: Option<u64>,
+    /// Prompt tokens the chosen endpoint was believed to hold.
+    pub cached_tokens_predicted: u64,
+    /// Prompt tokens it held, as the engine counted.
+    pub cached_tokens: Option<u64>,
+    /// How it ended; see [`crate::Termination`].
+    pub ended: Option<&'static str>,
+    /// What went wrong, if anything did.
+    pub error: Option<String>,
+}
+
+/// The record of one decision.
+#[derive(Debug)]
+pub struct Decision {
+    /// Identity.
+    pub id: DecisionId,
+    /// When, milliseconds since the Unix epoch.
+    pub at_unix_ms: u64,
+    /// `x-request-id`.
+    pub request_id: Arc<str>,
+    /// `gateway` or `extproc`.
+    pub transport: &'static str,
+    /// HTTP method.
+    pub method: Arc<str>,
+    /// Path without query.
+    pub path: Arc<str>,
+    /// Model the client named.
+    pub model: Arc<str>,
+    /// Model after rewriting.
+    pub target_model: Arc<str>,
+    /// Prompt tokens by the router's estimate.
+    pub prompt_tokens_estimated: u64,
+    /// Tokens in a block, and blocks of the prompt.
+    pub blocks: (u32, u32),
+    /// Version of the configuration in force.
+    pub config_version: u64,
+    /// The fleet as it was seen.
+    pub fleet: Arc<Snapshot>,
+    /// Profiles that ran.
+    pub profiles: Box<[ProfileRecord]>,
+    /// Time each step took.
+    pub steps: Steps,
+    /// Salted block hashes, when they are recorded.
+    pub block_hashes: Option<Box<[u64]>>,
+    /// What followed.
+    pub outcome: Mutex<Outcome>,
+}
+
+impl ProfileRecord {
+    /// Puts a run on record. `candidates` are those the profile was given, `unready` those that were out before.
+    #[must_use]
+    pub fn of(
+        profile: &Profile,
+        run: &ProfileRun,
+        candidates: &[Candidate<'_>],
+        unready: &[(u32, Reason)],
+        facts: &Facts,
+        signals: impl Fn(&Candidate<'_>) -> Signals,
+        prompt_tokens: u64,
+    ) -> Self {
+        let places = |list: &[u32]| list.iter().map(|&c| candidates[c as usize].index).collect();
+        let columns = profile.scorers.len();
+        let n = run.kept.len();
+        let rows = best_rows(run);
+        let prefix = facts.any_prefix();
+        let mut records = Vec::with_capacity(rows.len() + run.dropped.len().min(MAX_CANDIDATES) + unready.len());
+        let mut scores = Vec::with_capacity(rows.len() * columns);
+        let record = |c: u32| CandidateRecord {
+            index: candidates[c as usize].index,
+            dropped: None,
+            signals: signals(&candidates[c as usize]),
+            total: None,
+            prefix_match_tokens: prefix
+                .and_then(|p| p.get(c as usize))
+                .map_or(0, |p| p.tokens(prompt_tokens).min(u64::from(u32::MAX)) as u32),
+            row: None,
+        };
+        for (row, &i) in rows.iter().enumerate() {
+            let i = i as usize;
+            records.push(CandidateRecord {
+                total: run.totals.get(i).copied(),
+                row: Some(row as u32),
+                ..record(run.kept[i])
+            });
+            scores.extend((0..columns).map(|s| run.raw[s * n + i]));
+        }
+        let room = if candidates.len() > 2 * MAX_CANDIDATES {
+            MAX_CANDIDATES - rows.len().min(MAX_CANDIDATES)
+        } else {
+            usize::MAX
+        };
+        for d in run.dropped.iter().take(room) {
+            records.push(CandidateRecord { dropped: Some((Some(d.filter), d.reason.clone())), ..record(d.candidate) });
+        }
+        let shown = records.len();
+        for (index, reason) in unready.iter().take(MAX_CANDIDATES) {
+            records.push(CandidateRecord {
+                index: *index,
+                dropped: Some((None, reason.clone())),
+                signals: Signals {
+                    waiting: None,
+                    running: None,
+                    kv_cache_usage: None,
+                    in_flight: 0,
+                    lora: LoraState::Unknown,
+                    age_ms: None,
+                },
+                total: None,
+                prefix_match_tokens: 0,
+                row: None,
+            });
+        }
+        records.sort_by_key(|r| r.index);
+        let dropped_shown = run.dropped.len().min(room);
+        Self {
+            name: Arc::clone(&profile.name),
+            picker: Arc::clone(&profile.picker.name),
+            filters: profile.filters.iter().map(|f| Arc::clone(&f.name)).collect(),
+            scorers: profile
+                .scorers
+                .iter()
+                .map(|s| ScorerColumn { name: Arc::clone(&s.scorer.name), weight: s.weight })
+                .collect(),
+            candidates: records.into(),
+            scores: scores.into(),
+            ties: places(&run.ties),
+            picked: places(&run.picked),
+            omitted: (candidates.len() - shown + unready.len() - unready.len().min(MAX_CANDIDATES)) as u32,
+            omitted_dropped: (run.dropped.len() - dropped_shown) as u32,
+        }
+    }
+}
+
+/// Rows of `run.kept` to keep: all of a small fleet, the best of a large one.
+fn best_rows(run: &ProfileRun) -> Vec<u32> {
+    let n = run.kept.len();
+    let mut rows: Vec<u32> = (0..n as u32).collect();
+    if n + run.dropped.len() > 2 * MAX_CANDIDATES && n > MAX_CANDIDATES && !run.totals.is_empty() {
+        let by_total = |a: &u32, b: &u32| run.totals[*b as usize].total_cmp(&run.totals[*a as usize]);
+        rows.select_nth_unstable_by(MAX_CANDIDATES - 1, by_total);
+        rows.truncate(MAX_CANDIDATES);
+        for p in run.picked.iter().filter_map(|p| run.kept.iter().position(|k| k == p)) {
+            if !rows.contains(&(p as u32)) {
+                rows.push(p as u32);
+            }
+        }
+        rows.sort_unstable();
+    }
+    rows
+}
+
+impl Decision {
+    /// Bytes this record keeps alive, near enough for a budget.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let profiles: usize = self
+            .profiles
+            .iter()
+            .map(|p| {
+                size_of::<ProfileRecord>()
+                    + p.candidates.len() * size_of::<CandidateRecord>()
+                    + p.scores.len() * 8
+                    + (p.ties.len() + p.picked.len()) * 4
+                    + p.scorers.len() * size_of::<ScorerColumn>()
+                    + p.filters.len() * size_of::<Arc<str>>()
+            })
+            .sum();
+        let strings = self.request_id.len() + self.path.len() + self.model.len() + self.target_model.len();
+        // 160: what the outcome grows by, and the allocator's own overhead.
+        size_of::<Self>() + profiles + strings + self.block_hashes.as_ref().map_or(0, |b| b.len() * 8) + 160
+    }
+
+    fn endpoint(&self, index: u32) -> &str {
+        self.fleet.endpoints.get(index as usize).map_or("", |e| &e.meta.name.name)
+    }
+}
+
+/// Milliseconds since the Unix epoch as RFC 3339.
+pub(crate) fn rfc3339(unix_ms: u64) -> String {
+    jiff::Timestamp::from_millisecond(unix_ms as i64).map_or_else(|_| String::new(), |t| format!("{t:.3}"))
+}
+
+impl Serialize for Decision {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut o = s.serialize_struct("Decision", 17)?;
+        o.serialize_field("id", &self.id.to_string())?;
+        o.serialize_field("request_id", &*self.request_id)?;
+        o.serialize_field("at", &rfc3339(self.at_unix_ms))?;
+        o.serialize_field("transport", self.transport)?;
+        o.serialize_field("method", &*self.method)?;
+        o.serialize_field("path", &*self.path)?;
+        o.serialize_field("model", &*self.model)?;
+        o.serialize_field("target_model", &*self.target_model)?;
+        o.serialize_field("prompt_tokens_estimated", &self.prompt_tokens_estimated)?;
+        o.serialize_field("block_tokens", &self.blocks.0)?;
+        o.serialize_field("prompt_blocks", &self.blocks.1)?;
+        o.serialize_field("config_version", &self.config_version)?;
+        o.serialize_field("profiles", &Profiles(self))?;
+        o.serialize_field("steps_us", &self.steps)?;
+        if let Some(hashes) = &self.block_hashes {
+            let hex: Vec<String> = hashes.iter().map(|h| format!("{h:016x}")).collect();
+            o.serialize_field("block_hashes", &hex)?;
+        }
+        o.serialize_field("outcome", &*self.outcome.lock())?;
+        o.end()
+    }
+}
+
+impl Serialize for Steps {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut o = s.serialize_map(Some(6))?;
+        for (name, nanos) in [
+            ("read", self.read),
+            ("resolve", self.resolve),
+            ("gather", self.gather),
+            ("schedule", self.schedule),
+            ("send", self.send),
+            ("total", self.total()),
+        ] {
+            o.serialize_entry(name, &(nanos as f64 / 1000.0))?;
+        }
+        o.end()
+    }
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut o = s.serialize_struct("Outcome", 12)?;
+        o.serialize_field("status", &self.status)?;
+        o.serialize_field("endpoint", &self.endpoint.as_deref())?;
+        o.serialize_field("retries", &self.retries.len())?;
+        o.serialize_field("retried", &Retried(&self.retries))?;
+        o.serialize_field("ttft_ms", &self.ttft_ms)?;
+        o.serialize_field("duration_ms", &self.duration_ms)?;
+        o.serialize_field("prompt_tokens", &self.prompt_tokens)?;
+        o.serialize_field("completion_tokens", &self.completion_tokens)?;
+        o.serialize_field("cached_tokens_predicted", &self.cached_tokens_predicted)?;
+        o.serialize_field("cached_tokens", &self.cached_tokens)?;
+        o.serialize_field("ended", &self.ended)?;
+        o.serialize_field("error", &self.error)?;
+        o.end()
+    }
+}
+
+struct Retried<'a>(&'a [Retry]);
+impl Serialize for Retried<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_seq(
+            self.0.iter().map(|r| std::collections::BTreeMap::from([("endpoint", &*r.endpoint), ("error", &*r.error)])),
+        )
+    }
+}
+
+struct Profiles<'a>(&'a Decision);
+impl Serialize for Profiles<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut list = s.serialize_seq(Some(self.0.profiles.len()))?;
+        for p in &self.0.profiles {
+            list.serialize_element(&One(self.0, p))?;
+        }
+        list.end()
+    }
+}
+
+struct One<'a>(&'a Decision, &'a ProfileRecord);
+impl Serialize for One<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let Self(d, p) = self;
+        let names = |list: &[u32]| list.iter().map(|&i| d.endpoint(i)).collect::<Vec<_>>();
+        let mut o = s.serialize_struct("Profile", 7)?;
+        o.serialize_field("name", &*p.name)?;
+        o.serialize_field("picker", &*p.picker)?;
+        o.serialize_field("candidates", &Candidates(d, p))?;
+        o.serialize_field("ties", &names(&p.ties))?;
+        o.serialize_field("picked", &names(&p.picked))?;
+        o.serialize_field("omitted", &p.omitted)?;
+        o.serialize_field("omitted_dropped", &p.omitted_dropped)?;
+        o.end()
+    }
+}
+
+struct Candidates<'a>(&'a Decision, &'a ProfileRecord);
+impl Serialize for Candidates<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut list = s.serialize_seq(Some(self.1.candidates.len()))?;
+        for c in &self.1.candidates {
+            list.serialize_element(&OneCandidate(self.0, self.1, c))?;
+        }
+        list.end()
+    }
+}
+
+struct OneCandidate<'a>(&'a Decision, &'a ProfileRecord, &'a CandidateRecord);
+impl Serialize for OneCandidate<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let Self(d, p, c) = self;
+        let mut o = s.serialize_struct("Candidate", 8)?;
+        let endpoint = d.fleet.endpoints.get(c.index as usize);
+        o.serialize_field("endpoint", endpoint.map_or("", |e| &e.meta.name.name))?;
+        o.serialize_field("address", endpoint.map_or("", |e| e.meta.host_port()))?;
+        let by =
+            c.dropped.as_ref().map(|(f, _)| f.map_or("not-ready", |f| p.filters.get(usize::from(f)).map_or("", |n| n)));
+        o.serialize_field("dropped_by", &by)?;
+        o.serialize_field("reason", &c.dropped.as_ref().map(|(_, r)| r.to_string()))?;
+        o.serialize_field("signals", &c.signals)?;
+        o.serialize_field("scores", &Scores(p, c))?;
+        o.serialize_field("total", &c.total)?;
+        o.serialize_field("prefix_match_tokens", &c.prefix_match_tokens)?;
+        o.end()
+    }
+}
+
+impl Serialize for Signals {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut o = s.serialize_struct("Signals", 6)?;
+        o.serialize_field("waiting", &self.waiting)?;
+        o.serialize_field("running", &self.running)?;
+        // A gauge of two or three decimals should not grow digits on its way through an f32.
+        o.serialize_field("kv_cache_usage", &self.kv_cache_usage.map(|v| (f64::from(v) * 1e6).round() / 1e6))?;
+        o.serialize_field("in_flight", &self.in_flight)?;
+        o.serialize_field("lora", &self.lora.as_str())?;
+        o.serialize_field("age_ms", &self.age_ms)?;
+        o.end()
+    }
+}
+
+struct Score {
+    raw: f64,
+    weight: f64,
+}
+impl Serialize for Score {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut o = s.serialize_struct("Score", 2)?;
+        o.serialize_field("raw", &self.raw)?;
+        o.serialize_field("weight", &self.weight)?;
+        o.end()
+    }
+}
+
+struct Scores<'a>(&'a ProfileRecord, &'a CandidateRecord);
+impl Serialize for Scores<'_> {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let Self(p, c) = self;
+        let Some(row) = c.row else { return s.serialize_map(Some(0))?.end() };
+        let columns = p.scorers.len();
+        let mut o = s.serialize_map(Some(columns))?;
+        for (scorer, raw) in p.scorers.iter().zip(&p.scores[row as usize * columns..]) {
+            o.serialize_entry(&*scorer.name, &Score { raw: *raw, weight: scorer.weight })?;
+        }
+        o.end()
+    }
+}
+
+impl Signals {
+    /// Reads the signals of a candidate for the record.
+    #[must_use]
+    pub fn of(candidate: &Candidate<'_>, target_model: &str, now: Nanos) -> Self {
+        let lora = candidate.endpoint.engine.lora();
+        let lora = if lora.max_active() == 0 {
+            LoraState::Unknown
+        } else if lora.is_active(target_model) {
+            LoraState::Active
+        } else if lora.is_waiting(target_model) {
+            LoraState::Waiting
+        } else if lora.active().len() + lora.waiting().len() < lora.max_active() as usize {
+            LoraState::Room
+        } else {
+            LoraState::Full
+        };
+        Self {
+            waiting: candidate.waiting().map(|v| v as f32),
+            running: candidate.running().map(|v| v as f32),
+            kv_cache_usage: candidate.kv_usage().map(|v| v as f32),
+            in_flight: candidate.in_flight.min(u64::from(u32::MAX)) as u32,
+            lora,
+            age_ms: candidate.engine.age(now).map(|age| age.as_millis().min(u128::from(u32::MAX)) as u32),
+        }
+    }
+}

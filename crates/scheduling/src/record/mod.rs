@@ -1,0 +1,13 @@
+//! The decision record: what each step of one request did. Always on, bounded in bytes, read by everything a person looks at.
+
+mod decision;
+mod id;
+mod reason;
+mod ring;
+
+pub use decision::{
+    CandidateRecord, Decision, LoraState, MAX_CANDIDATES, Outcome, ProfileRecord, Retry, ScorerColumn, Signals, Steps,
+};
+pub use id::{DecisionId, DecisionIds};
+pub use reason::Reason;
+pub use ring::Ring;

@@ -1,0 +1,41 @@
+//! Why a candidate is out.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A reason, kept as values and put into words only when someone reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// The endpoint is not ready; the text says why.
+    NotReady(Arc<str>),
+    /// The engine does not list the requested model.
+    ModelNotServed,
+    /// A label is missing.
+    LabelMissing(Arc<str>),
+    /// A label has a value that does not fit.
+    LabelValue(Arc<str>, Arc<str>),
+    /// A signal is above its limit.
+    Above {
+        /// Name of the signal.
+        signal: &'static str,
+        /// Its value.
+        value: f64,
+        /// The highest value that passes.
+        limit: f64,
+    },
+    /// Any other reason.
+    Text(&'static str),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotReady(why) => f.write_str(why),
+            Self::ModelNotServed => f.write_str("the engine does not list the requested model"),
+            Self::LabelMissing(key) => write!(f, "label {key} is missing"),
+            Self::LabelValue(key, value) => write!(f, "label {key} is {value}"),
+            Self::Above { signal, value, limit } => write!(f, "{signal} is {value}, limit {limit}"),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The newest records, within a budget of bytes.
+
+use super::{Decision, DecisionId};
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+const SHARDS: usize = 16;
+
+/// A ring of records. Requests that end at the same time meet in the same shard only by chance: no lock is shared by all.
+#[derive(Debug)]
+pub struct Ring {
+    shards: Vec<Mutex<Shard>>,
+    budget: usize,
+}
+
+#[derive(Debug, Default)]
+struct Shard {
+    records: VecDeque<(Arc<Decision>, usize)>,
+    bytes: usize,
+}
+
+impl Ring {
+    /// A ring of at most `budget` bytes.
+    #[must_use]
+    pub fn new(budget: usize) -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), budget: budget / SHARDS }
+    }
+
+    fn shard(&self, id: DecisionId) -> &Mutex<Shard> {
+        &self.shards[(id.0 % SHARDS as u64) as usize]
+    }
+
+    /// Keeps a record; the oldest ones of its shard make room.
+    pub fn push(&self, record: Arc<Decision>) {
+        let bytes = record.bytes();
+        let mut gone = Vec::new();
+        let mut shard = self.shard(record.id).lock();
+        shard.bytes += bytes;
+        shard.records.push_back((record, bytes));
+        while shard.bytes > self.budget && shard.records.len() > 1 {
+            if let Some((old, bytes)) = shard.records.pop_front() {
+                shard.bytes -= bytes;
+                gone.push(old);
+            }
+        }
+        drop(shard);
+        // Freed outside the lock.
+        drop(gone);
+    }
+
+    /// The record of that identity, if it is still kept.
+    #[must_use]
+    pub fn get(&self, id: DecisionId) -> Option<Arc<Decision>> {
+        let shard = self.shard(id).lock();
+        shard.records.iter().rev().find(|(r, _)| r.id == id).map(|(r, _)| Arc::clone(r))
+    }
+
+    /// The newest `limit` records, newest first; only those after `after` when given.
+    #[must_use]
+    pub fn newest(&self, limit: usize, after: Option<DecisionId>) -> Vec<Arc<Decision>> {
+        let mut all: Vec<Arc<Decision>> = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let new = shard.records.iter().rev().take(limit).filter(|(r, _)| after.is_none_or(|a| r.id > a));
+            all.extend(new.map(|(r, _)| Arc::clone(r)));
+        }
+        all.sort_by_key(|r| std::cmp::Reverse(r.id));
+        all.truncate(limit);
+        all
+    }
+
+    /// Bytes kept.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.shards.iter().map(|s| s.lock().bytes).sum()
+    }
+}

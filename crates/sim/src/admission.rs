@@ -1,0 +1,99 @@
+//! From the queue into the batch: seats, adapter slots, prefix lookup, blocks.
+
+use std::sync::Arc;
+
+use crate::engine::{Engine, Event, What};
+
+/// Adapters resident for the batch. At most `max`; an idle one is replaced, least recently used first.
+#[derive(Clone, Debug)]
+pub(crate) struct LoraSlots {
+    max: usize,
+    /// (adapter, running requests that use it), least recently used first.
+    resident: Vec<(Arc<str>, usize)>,
+}
+
+impl LoraSlots {
+    pub(crate) fn new(max: usize) -> Self {
+        Self { max, resident: Vec::new() }
+    }
+
+    fn admits(&self, name: &str) -> bool {
+        self.resident.len() < self.max || self.resident.iter().any(|(n, users)| &**n == name || *users == 0)
+    }
+
+    /// Uses the adapter once more. True when it had to be loaded.
+    fn enter(&mut self, name: &Arc<str>) -> bool {
+        if let Some(at) = self.resident.iter().position(|(n, _)| n == name) {
+            let (name, users) = self.resident.remove(at);
+            self.resident.push((name, users + 1));
+            return false;
+        }
+        if self.resident.len() >= self.max
+            && let Some(idle) = self.resident.iter().position(|(_, users)| *users == 0)
+        {
+            self.resident.remove(idle);
+        }
+        self.resident.push((Arc::clone(name), 1));
+        true
+    }
+
+    pub(crate) fn leave(&mut self, name: &str) {
+        if let Some((_, users)) = self.resident.iter_mut().find(|(n, _)| &**n == name) {
+            *users = users.saturating_sub(1);
+        }
+    }
+
+    pub(crate) fn active(&self) -> bool {
+        self.resident.iter().any(|(_, users)| *users > 0)
+    }
+}
+
+impl Engine {
+    /// Admits waiting requests in order while there are seats, `budget` tokens and blocks. A request whose adapter finds no slot is
+    /// passed over and keeps its place; one whose blocks do not fit stops the loop, so nobody overtakes it. Returns how many came in.
+    pub(crate) fn admit(&mut self, mut budget: u64, chunk: u64, events: &mut Vec<Event>) -> usize {
+        let size = u64::from(self.config.block_size);
+        let (mut at, mut admitted) = (0, 0);
+        while self.running.len() < self.config.max_num_seqs && budget > 0 {
+            let Some(sequence) = self.waiting.get(at) else { break };
+            if sequence.lora.as_ref().is_some_and(|lora| !self.loras.admits(lora)) {
+                at += 1;
+                continue;
+            }
+            let tokens = sequence.tokens();
+            // One token must be computed, so a wholly cached prompt computes its last block again.
+            let findable = usize::try_from((tokens - 1) / size).unwrap_or(usize::MAX);
+            let (hits, idle) = self.pool.find((0..findable).map(|i| sequence.key(i)));
+            let cached = hits as u64 * size;
+            let need = (tokens - cached).min(budget).min(chunk);
+            let missing = (cached + need).div_ceil(size) as usize - hits;
+            if missing > self.pool.free() - idle {
+                break;
+            }
+            let Some(mut sequence) = self.waiting.remove(at) else { break };
+            let mut blocks = std::mem::take(&mut sequence.blocks);
+            self.pool.take_cached((0..hits).map(|i| sequence.key(i)), &mut blocks);
+            let enough = self.pool.allocate(missing, &mut blocks);
+            debug_assert!(enough, "counted above");
+            sequence.blocks = blocks;
+            sequence.published = hits;
+            sequence.computed = cached;
+            sequence.planned = need;
+            budget -= need;
+            if let Some(lora) = &sequence.lora
+                && self.loras.enter(lora)
+            {
+                self.load_debt = self.load_debt.saturating_add(self.config.lora_load.as_nanos() as u64);
+            }
+            if !sequence.admitted {
+                sequence.admitted = true;
+                self.stats.prefix_queries += sequence.prompt;
+                self.stats.prefix_hits += cached;
+                events.push(Event { at: self.clock, id: sequence.id, what: What::Admitted { cached_tokens: cached } });
+            }
+            self.running.push(sequence);
+            admitted += 1;
+        }
+        admitted
+    }
+}

@@ -1,0 +1,44 @@
+//! The engine model of the laboratory: block pool, prefix cache, batching and timing, as pure code.
+//!
+//! [`Engine`] is one inference server as a router sees it: requests wait, are admitted into a batch, find part of their prompt in
+//! the prefix cache, are computed step by step, emit tokens, finish and leave their blocks behind. It is a value: it reads no
+//! clock and spawns nothing. Whoever owns it says what time it is ([`Engine::submit`], [`Engine::advance`]) and is told when to come
+//! back ([`Engine::next_event`]), so one model serves a discrete-event simulation, a property test and an HTTP server in real time.
+//!
+//! * [`BlockPool`]: KV blocks with reference counts, keys and the LRU order in which idle ones are given up.
+//! * [`Timing`]: how long things take. [`StepCosts`] computes a batched step from a model and its hardware; [`Latency`] draws
+//!   constant or per-token latencies as fake servers usually do.
+//! * [`Profile`]: named deployments with their cache capacity (`8b-h100`, `70b-4xh100`, `qwen3-32b-2xh100`).
+//!
+//! ```
+//! use pointsman_core::Nanos;
+//! use pointsman_sim::{Engine, EngineConfig, Profile, Request, Timing};
+//!
+//! let profile = Profile::named("8b-h100").expect("a known profile");
+//! let config = EngineConfig { blocks: profile.blocks, ..EngineConfig::default() };
+//! let mut engine = Engine::new(config, Timing::Step(profile.costs()));
+//! engine.submit(Nanos(0), Request { id: 1, prompt_tokens: 1_000, output_tokens: 10, ..Request::default() }).expect("room");
+//! let mut events = Vec::new();
+//! while let Some(at) = engine.next_event() {
+//!     engine.advance(at, &mut events);
+//! }
+//! assert_eq!(events.last().map(|e| e.at.0 / 1_000_000), Some(88));
+//! ```
+
+mod admission;
+mod engine;
+mod latency;
+mod pool;
+mod profile;
+mod rng;
+mod sequence;
+mod steps;
+mod timing;
+mod unbatched;
+
+pub use engine::{Engine, EngineConfig, Event, Request, Stats, SubmitError, What};
+pub use latency::{Latency, LatencyCalculator};
+pub use pool::{BlockPool, PoolBlock};
+pub use profile::{Fit, Hardware, Model, Profile};
+pub use rng::Rng;
+pub use timing::{StepCosts, StepShape, Timing};

@@ -1,0 +1,151 @@
+//! One connection to one address.
+
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::Body;
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, HOST, HeaderValue, USER_AGENT};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+
+use crate::http::connect::Stream;
+use crate::http::{Connects, FetchError, Peer};
+
+/// Largest read, and the bound on response headers. Held per connection.
+const READ_BUFFER: usize = 32 << 10;
+
+/// Takes the body of an answer, piece by piece.
+pub(crate) trait Sink: Send {
+    /// A new answer begins: forget what came before.
+    fn restart(&mut self);
+    /// A piece of the body, and the length of the whole where that is known.
+    fn piece(&mut self, piece: Bytes, expected: Option<u64>) -> Result<(), FetchError>;
+}
+
+/// Drops what comes, up to a bound.
+#[derive(Debug, Default)]
+pub(crate) struct Discard(usize);
+
+impl Sink for Discard {
+    fn restart(&mut self) {
+        self.0 = 0;
+    }
+
+    fn piece(&mut self, piece: Bytes, _: Option<u64>) -> Result<(), FetchError> {
+        self.0 += piece.len();
+        if self.0 > crate::page::MAX_PAGE { Err(FetchError::TooLarge(crate::page::MAX_PAGE)) } else { Ok(()) }
+    }
+}
+
+/// A request that is sent again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Get(Request<Empty<Bytes>>);
+
+impl Get {
+    /// `GET path` of a peer. A path that is none asks for `/`.
+    pub(crate) fn new(peer: &Peer, path: &str, accept: &'static str) -> Self {
+        let uri = path.parse().unwrap_or_else(|_| hyper::Uri::from_static("/"));
+        let mut request = Request::new(Empty::new());
+        *request.uri_mut() = uri;
+        let headers = request.headers_mut();
+        if let Ok(host) = HeaderValue::from_str(&peer.authority) {
+            headers.insert(HOST, host);
+        }
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("pointsman/", env!("CARGO_PKG_VERSION"))));
+        Self(request)
+    }
+}
+
+type Driver = Pin<Box<http1::Connection<TokioIo<Box<dyn Stream>>, Empty<Bytes>>>>;
+
+struct Live {
+    sender: http1::SendRequest<Empty<Bytes>>,
+    /// Gone when the connection ended.
+    driver: Option<Driver>,
+}
+
+impl Live {
+    /// Waits for `work` while keeping the connection moving.
+    async fn drive<F: Future>(driver: &mut Option<Driver>, work: F) -> F::Output {
+        let mut work = pin!(work);
+        poll_fn(|cx| {
+            // First `work`, which asks the connection for more; then the connection; then `work` again for what came.
+            if let Poll::Ready(done) = work.as_mut().poll(cx) {
+                return Poll::Ready(done);
+            }
+            if let Some(connection) = driver
+                && connection.as_mut().poll(cx).is_ready()
+            {
+                *driver = None;
+            }
+            work.as_mut().poll(cx)
+        })
+        .await
+    }
+
+    async fn open(peer: &Peer, connects: &Connects) -> Result<Self, FetchError> {
+        let stream = TokioIo::new(peer.connect(connects).await?);
+        let made = http1::Builder::new().max_buf_size(READ_BUFFER).handshake(stream).await;
+        let (sender, driver) = made.map_err(FetchError::Broken)?;
+        Ok(Self { sender, driver: Some(Box::pin(driver)) })
+    }
+
+    async fn ask(&mut self, get: &Get) -> Result<Response<hyper::body::Incoming>, FetchError> {
+        Self::drive(&mut self.driver, self.sender.ready()).await.map_err(FetchError::Broken)?;
+        Self::drive(&mut self.driver, self.sender.send_request(get.0.clone())).await.map_err(FetchError::Broken)
+    }
+}
+
+/// Asks one peer, over one connection that is opened when needed and kept while it serves.
+pub(crate) struct Client {
+    peer: Peer,
+    connects: Arc<Connects>,
+    live: Option<Live>,
+}
+
+impl Client {
+    /// A client that is not connected yet.
+    pub(crate) fn new(peer: Peer, connects: Arc<Connects>) -> Self {
+        Self { peer, connects, live: None }
+    }
+
+    /// Closes the connection.
+    pub(crate) fn close(&mut self) {
+        self.live = None;
+    }
+
+    /// Fetches one page into `sink` and returns its status. When this future is dropped under way, the connection goes with it.
+    ///
+    /// A connection that was kept may have been closed by the other side meanwhile; the request is then sent once more on a new one.
+    pub(crate) async fn get(&mut self, get: &Get, sink: &mut impl Sink) -> Result<StatusCode, FetchError> {
+        let kept = match self.live.take() {
+            Some(mut live) => live.ask(get).await.ok().map(|answer| (live, answer)),
+            None => None,
+        };
+        let (mut live, answer) = match kept {
+            Some(kept) => kept,
+            None => {
+                let mut live = Live::open(&self.peer, &self.connects).await?;
+                let answer = live.ask(get).await?;
+                (live, answer)
+            }
+        };
+        let status = answer.status();
+        let mut body = answer.into_body();
+        let expected = body.size_hint().exact();
+        sink.restart();
+        while let Some(frame) = Live::drive(&mut live.driver, body.frame()).await {
+            if let Ok(piece) = frame.map_err(FetchError::Broken)?.into_data() {
+                sink.piece(piece, expected)?;
+            }
+        }
+        self.live = live.driver.is_some().then_some(live);
+        Ok(status)
+    }
+}

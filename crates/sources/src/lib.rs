@@ -1,0 +1,1 @@
+//! What feeds the fleet: scraping, health checks, endpoint discovery.

@@ -1,0 +1,34 @@
+//! The request APIs that bodies are read as.
+
+/// How a body is to be read. Which path means which is the parser plugins' business.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Api {
+    /// OpenAI completions.
+    Completions,
+    /// OpenAI chat completions.
+    Chat,
+    /// Anthropic messages.
+    Messages,
+    /// Anthropic token counting: nothing is read.
+    CountTokens,
+    /// OpenAI responses.
+    Responses,
+    /// OpenAI conversations.
+    Conversations,
+    /// OpenAI embeddings.
+    Embeddings,
+    /// OpenAI image generation: model and flags are read, nothing is hashed.
+    Images,
+    /// vLLM's token-in, token-out generation.
+    Generate,
+    /// Anything else: nothing is read.
+    Raw,
+}
+
+impl Api {
+    /// Whether bodies of this API are looked into at all.
+    #[must_use]
+    pub fn is_read(self) -> bool {
+        !matches!(self, Self::CountTokens | Self::Raw)
+    }
+}

@@ -1,0 +1,113 @@
+//! Project chores, run as `cargo xtask COMMAND`.
+//!
+//! A bird's-eye view, one file per job:
+//!
+//! * `test` ([`check`]): everything a change has to pass, as a list of [`report::Report`] steps; `--all` is what
+//!   continuous integration runs.
+//! * `e2e vllm` ([`e2e`]): two real vLLM servers behind `pointsman serve`.
+//! * `replay` ([`replay`]): a slice of a public trace against simulated engines, one row per policy.
+//! * `chaos` ([`chaos`]): `kill -9` of an engine under load, and what clients saw of it.
+//!
+//! Below them: [`process`] (children that never outlive the job), [`pointsman`] (the binary under test and its admin
+//! API), [`client`] and [`completion`] (the HTTP side, seen as a client sees it).
+
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks on its standard streams")]
+
+mod chaos;
+mod check;
+mod client;
+mod completion;
+mod e2e;
+mod pointsman;
+mod process;
+mod replay;
+mod report;
+mod sse;
+mod text;
+mod tools;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(name = "cargo xtask", about = "Project chores of Pointsman", after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  cargo xtask test                                      the workspace's tests, nothing beside the clone needed
+  cargo xtask replay --trace conversation --limit 300   policies side by side on real arrivals";
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the workspace's tests; with --all everything continuous integration checks
+    Test(check::Options),
+    /// Route real requests to real engines, end to end
+    #[command(subcommand)]
+    E2e(e2e::Target),
+    /// Replay a slice of the Mooncake trace against eight simulated engines, per policy
+    Replay(replay::Options),
+    /// Kill an engine under 200 requests/s and check what clients saw
+    Chaos(chaos::Options),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(3)
+        }
+    }
+}
+
+/// Runs one command; `false` means that the answer is no (something failed), an error that it could not be found out.
+fn run(command: Command) -> Result<bool> {
+    match command {
+        Command::Test(options) => check::run(&options),
+        Command::E2e(target) => alone(e2e::run(&target)),
+        Command::Replay(options) => alone(replay::run(&options)),
+        Command::Chaos(options) => alone(chaos::run(&options)),
+    }
+}
+
+/// Runs a job by itself and closes with its count.
+fn alone(work: impl Future<Output = Result<report::Tally>>) -> Result<bool> {
+    let tally = job(work)?;
+    println!("{}", tally.closing_line());
+    Ok(tally.failed == 0)
+}
+
+/// Runs a job that starts processes on a runtime of one thread, which leaves the other cores to what is measured.
+///
+/// An interrupt drops the job, and with it every process it started, and ends the whole run: whoever interrupts one step
+/// does not want the next one.
+fn job(work: impl Future<Output = Result<report::Tally>>) -> Result<report::Tally> {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
+    let ended = runtime.block_on(async {
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())
+            .context("cannot listen for the termination signal")?;
+        tokio::select! {
+            done = work => done.map(Some),
+            _ = tokio::signal::ctrl_c() => Ok(None),
+            _ = terminate.recv() => Ok(None),
+        }
+    });
+    // Tasks of the job may hold processes too; they go with the runtime.
+    drop(runtime);
+    match ended {
+        Ok(None) => {
+            eprintln!("interrupted; everything this job started is stopped");
+            std::process::exit(130)
+        }
+        Ok(Some(tally)) => Ok(tally),
+        Err(error) => Err(error),
+    }
+}
