@@ -11,6 +11,7 @@
 
 mod endpoints;
 pub mod guard;
+mod pool;
 mod reply;
 mod routes;
 mod server;

@@ -8,7 +8,7 @@ use pointsman_core::{chain, chain_seed};
 use pointsman_wire::body::{Api, BodyReader, ParsedBody, ReadOptions};
 use serde_json::Value;
 
-use crate::core::{Core, Job};
+use crate::core::{Core, Job, Shared};
 use crate::error::ApiError;
 use crate::extras::{self, Extras, Number};
 use crate::lengths;
@@ -59,7 +59,11 @@ pub(crate) fn extras(body: &[u8], keep_content: bool) -> Result<Extras, ApiError
 }
 
 /// Which model is meant: the name to show, and the adapter if it is one. No name means the first.
-pub(crate) fn model(named: Option<&str>, core: &Core, settings: &Settings) -> Result<(String, Option<Arc<str>>), ApiError> {
+pub(crate) fn model(
+    named: Option<&str>,
+    core: &Core,
+    settings: &Settings,
+) -> Result<(String, Option<Arc<str>>), ApiError> {
     let Some(name) = named else { return Ok((settings.names[0].clone(), None)) };
     if settings.names.iter().any(|n| n == name) {
         return Ok((name.to_owned(), None));
@@ -71,12 +75,26 @@ pub(crate) fn model(named: Option<&str>, core: &Core, settings: &Settings) -> Re
     Err(ApiError { param: Some("model"), ..ApiError::new(StatusCode::NOT_FOUND, message) })
 }
 
+/// A model that is named must be named by a text.
+pub(crate) fn named(extras: &Extras) -> Result<(), ApiError> {
+    match &extras.model {
+        None | Some(Value::String(_)) => Ok(()),
+        Some(_) => {
+            Err(ApiError { param: Some("model"), ..ApiError::body("1 validation error: model must be a text.") })
+        }
+    }
+}
+
 /// Reads a generation request.
-pub(crate) fn read(api: Api, body: &Bytes, settings: &Settings, core: &mut Core) -> Result<Ask, ApiError> {
+pub(crate) fn read(api: Api, body: &Bytes, shared: &Shared) -> Result<Ask, ApiError> {
+    let settings = &shared.settings;
     let parsed = parse(api, body, settings)?;
     let echo = settings.options.mode == Mode::Echo;
     let extras = extras(body, echo)?;
-    let (model, lora) = self::model(parsed.model.as_deref(), core, settings)?;
+    named(&extras)?;
+    // What takes long is done: from here on the engine may wait.
+    let mut core = shared.core();
+    let (model, lora) = self::model(parsed.model.as_deref(), &core, settings)?;
     let temperature = match extras.temperature {
         Number::Absent => 1.0,
         Number::Is(t) if t >= 0.0 => t,
@@ -90,10 +108,16 @@ pub(crate) fn read(api: Api, body: &Bytes, settings: &Settings, core: &mut Core)
         return Err(ApiError::value("n", "This engine gives one answer per prompt: n must be 1."));
     }
     if parsed.prompts.is_empty() {
-        return Err(ApiError::value("prompt", "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)"));
+        return Err(ApiError::value(
+            "prompt",
+            "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)",
+        ));
     }
     if parsed.prompts.len() > MAX_PROMPTS {
-        return Err(ApiError::value("prompt", format!("At most {MAX_PROMPTS} prompts can be answered in one request.")));
+        return Err(ApiError::value(
+            "prompt",
+            format!("At most {MAX_PROMPTS} prompts can be answered in one request."),
+        ));
     }
     let limit = limit(api, &extras, settings)?;
     if extras.ignore_eos && limit.is_none() {
@@ -111,7 +135,8 @@ pub(crate) fn read(api: Api, body: &Bytes, settings: &Settings, core: &mut Core)
         model,
     };
     // Aliases of the base model share its cache; an adapter has one of its own.
-    let seed = chain_seed(lora.as_deref().unwrap_or(&settings.options.model), parsed.cache_salt.as_deref().unwrap_or(""));
+    let seed =
+        chain_seed(lora.as_deref().unwrap_or(&settings.options.model), parsed.cache_salt.as_deref().unwrap_or(""));
     let longest = settings.options.max_model_len;
     let block = u64::from(settings.options.block_size);
     let mut texts = if echo { echoes(extras.content.as_ref(), parsed.prompts.len()) } else { Vec::new() }.into_iter();
@@ -121,7 +146,9 @@ pub(crate) fn read(api: Api, body: &Bytes, settings: &Settings, core: &mut Core)
             let asked = limit.map_or(String::new(), |l| format!(" and {l} in the completion"));
             return Err(ApiError::value(
                 "prompt",
-                format!("This model's maximum context length is {longest} tokens. However, you requested {tokens} tokens in the prompt{asked}. Please reduce the length of the prompt or of the completion."),
+                format!(
+                    "This model's maximum context length is {longest} tokens. However, you requested {tokens} tokens in the prompt{asked}. Please reduce the length of the prompt or of the completion."
+                ),
             ));
         }
         let mut hashes = Vec::new();
@@ -131,8 +158,7 @@ pub(crate) fn read(api: Api, body: &Bytes, settings: &Settings, core: &mut Core)
         let (output, ended, text) = match (texts.next(), limit) {
             (Some(text), _) => {
                 let text = Text::echo(&text, usize::try_from(longest - tokens).unwrap_or(usize::MAX).max(1));
-                let Text::Echo(pieces) = &text else { unreachable!("an echo was made") };
-                (pieces.len() as u64, Ended::Stop, text)
+                (text.own_length().unwrap_or(1), Ended::Stop, text)
             }
             (None, Some(limit)) if extras.ignore_eos => (limit, Ended::Length, Text::Words(identity)),
             (None, limit) => {
@@ -173,7 +199,9 @@ fn limit(api: Api, extras: &Extras, settings: &Settings) -> Result<Option<u64>, 
         Number::Absent => Ok(None),
         Number::Is(n) if n >= 1.0 && n.fract() == 0.0 => {
             if n > longest as f64 {
-                let message = format!("{name}={n} cannot be greater than max_model_len={longest}. Please request fewer output tokens. (parameter={name}, value={n})");
+                let message = format!(
+                    "{name}={n} cannot be greater than max_model_len={longest}. Please request fewer output tokens. (parameter={name}, value={n})"
+                );
                 return Err(ApiError::value(name, message));
             }
             Ok(Some(n as u64))

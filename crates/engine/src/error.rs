@@ -69,7 +69,9 @@ mod tests {
             let error = ApiError::new(StatusCode::from_u16(status).expect("valid"), "a \"quoted\" text");
             assert_eq!(
                 error.json(),
-                format!(r#"{{"error":{{"message":"a \"quoted\" text","type":"{kind}","param":null,"code":{status}}}}}"#)
+                format!(
+                    r#"{{"error":{{"message":"a \"quoted\" text","type":"{kind}","param":null,"code":{status}}}}}"#
+                )
             );
         }
     }

@@ -129,7 +129,8 @@ mod tests {
 
     #[test]
     fn the_last_of_two_equal_fields_counts_and_null_is_absence() {
-        let e = read(br#"{"max_tokens":1,"x":{"max_tokens":9},"max_tokens":2,"n":null,"ignore_eos":true}"#, false).expect("JSON");
+        let e = read(br#"{"max_tokens":1,"x":{"max_tokens":9},"max_tokens":2,"n":null,"ignore_eos":true}"#, false)
+            .expect("JSON");
         assert_eq!(e.max_tokens, Number::Is(2.0));
         assert_eq!(e.n, Number::Absent);
         assert!(e.ignore_eos);

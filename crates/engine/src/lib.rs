@@ -34,6 +34,7 @@ mod page;
 mod routes;
 mod runtime;
 mod server;
+mod stream;
 mod text;
 
 pub use failures::FailureKind;

@@ -1,6 +1,6 @@
 //! The flags of `pointsman engine` and what they resolve to.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use clap::{Args, Parser, ValueEnum};
@@ -201,6 +201,12 @@ pub(crate) struct Settings {
 }
 
 impl EngineOptions {
+    /// Where `pointsman engine` listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.host, self.port)
+    }
+
     pub(crate) fn latency(&self) -> Latency {
         Latency {
             calculator: match self.latency_calculator {
@@ -252,7 +258,12 @@ impl EngineOptions {
             step_noise: self.step_noise,
             failure_rate: self.failure_injection_rate,
             failure_kinds: self.failure_types.clone(),
-            fake: self.fake_metrics.as_deref().map(FakeMetrics::from_json).transpose().map_err(|e| invalid("fake-metrics", e.to_string()))?,
+            fake: self
+                .fake_metrics
+                .as_deref()
+                .map(FakeMetrics::from_json)
+                .transpose()
+                .map_err(|e| invalid("fake-metrics", e.to_string()))?,
             healthy: true,
         };
         runtime.check().map_err(|e| match e {
@@ -291,7 +302,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
-    let wrong = || format!("`{text}` is not a duration: use a number of milliseconds, or a unit as in 250us, 12.5ms, 2s");
+    let wrong =
+        || format!("`{text}` is not a duration: use a number of milliseconds, or a unit as in 250us, 12.5ms, 2s");
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let nanos = number
         * match unit {
@@ -314,9 +326,14 @@ mod tests {
 
     #[test]
     fn durations_have_units_and_default_to_milliseconds() {
-        for (text, nanos) in
-            [("100", 100_000_000), ("0.75", 750_000), ("250us", 250_000), ("12.9ms", 12_900_000), ("2s", 2_000_000_000), ("1m", 60_000_000_000)]
-        {
+        for (text, nanos) in [
+            ("100", 100_000_000),
+            ("0.75", 750_000),
+            ("250us", 250_000),
+            ("12.9ms", 12_900_000),
+            ("2s", 2_000_000_000),
+            ("1m", 60_000_000_000),
+        ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_nanos(nanos)), "{text}");
         }
         for text in ["", "ms", "-1", "3h", "1e400", "nan", "99999999999s"] {

@@ -19,6 +19,7 @@ pub(crate) fn render(core: &mut Core, settings: &Settings) -> String {
         Some(fake) => (fake.running, fake.waiting, fake.kv_cache_usage),
         None => (core.engine.running() as f64, core.engine.waiting() as f64, core.engine.kv_usage()),
     };
+    let deferred = if fake.is_some() { 0.0 } else { core.engine.deferred() as f64 };
     page.one("num_requests_running", "gauge", "Number of requests in model execution batches.", running);
     page.one("num_requests_waiting", "gauge", "Number of requests waiting to be processed.", waiting);
     page.many(
@@ -26,20 +27,29 @@ pub(crate) fn render(core: &mut Core, settings: &Settings) -> String {
         "gauge",
         "Number of waiting requests by reason.",
         "reason",
-        &[("capacity", waiting), ("deferred", 0.0)],
+        &[("capacity", waiting - deferred), ("deferred", deferred)],
     );
     page.one("kv_cache_usage_perc", "gauge", "KV-cache usage. 1 means 100 percent usage.", usage);
     let m = &core.metrics;
-    let hits = (stats.prefix_hits as f64, m.prompt_tokens as f64);
     page.one(
         "prefix_cache_queries_total",
         "counter",
         "Prefix cache queries, in terms of number of queried tokens.",
         stats.prefix_queries as f64,
     );
-    page.one("prefix_cache_hits_total", "counter", "Prefix cache hits, in terms of number of cached tokens.", hits.0);
-    page.one("num_preemptions_total", "counter", "Cumulative number of preemption from the engine.", stats.preemptions as f64);
-    page.one("prompt_tokens_total", "counter", "Number of prefill tokens processed.", hits.1);
+    page.one(
+        "prefix_cache_hits_total",
+        "counter",
+        "Prefix cache hits, in terms of number of cached tokens.",
+        stats.prefix_hits as f64,
+    );
+    page.one(
+        "num_preemptions_total",
+        "counter",
+        "Cumulative number of preemption from the engine.",
+        stats.preemptions as f64,
+    );
+    page.one("prompt_tokens_total", "counter", "Number of prefill tokens processed.", m.prompt_tokens as f64);
     page.many(
         "prompt_tokens_by_source_total",
         "counter",
@@ -52,7 +62,12 @@ pub(crate) fn render(core: &mut Core, settings: &Settings) -> String {
         ],
     );
     page.one("prompt_tokens_cached_total", "counter", "Number of cached prompt tokens.", m.cached_tokens as f64);
-    page.one("generation_tokens_total", "counter", "Number of generation tokens processed.", m.generation_tokens as f64);
+    page.one(
+        "generation_tokens_total",
+        "counter",
+        "Number of generation tokens processed.",
+        m.generation_tokens as f64,
+    );
     let ended = |i: usize| m.ended[i] as f64;
     page.many(
         "request_success_total",
@@ -61,12 +76,16 @@ pub(crate) fn render(core: &mut Core, settings: &Settings) -> String {
         "finished_reason",
         &[("stop", ended(0)), ("length", ended(1)), ("abort", ended(2)), ("error", 0.0)],
     );
-    page.many(
+    page.head(
         "admission_rejections_total",
         "counter",
         "Number of admission attempts rejected by a queue limit, by reason.",
-        "reason",
-        &[("max_num_queued_reqs", m.refused as f64)],
+    );
+    let (model, refused) = (&page.model, m.refused as f64);
+    // The one family of a process rather than of an engine in it.
+    let _ = writeln!(
+        page.out,
+        "vllm:admission_rejections_total{{model_name=\"{model}\",reason=\"max_num_queued_reqs\"}} {refused:?}"
     );
     for (name, help, histogram) in [
         ("request_prompt_tokens", "Number of prefill tokens processed.", &m.request_prompt_tokens),
@@ -146,9 +165,7 @@ impl Page {
 fn loras(core: &mut Core, settings: &Settings, fake: Option<&[FakeLoras]>, page: &mut Page) {
     let now = unix_seconds();
     let series: Vec<(String, String, f64)> = match fake {
-        Some(fake) => {
-            fake.iter().map(|l| (l.running.clone(), l.waiting.clone(), l.timestamp.unwrap_or(now))).collect()
-        }
+        Some(fake) => fake.iter().map(|l| (l.running.clone(), l.waiting.clone(), l.timestamp.unwrap_or(now))).collect(),
         None if core.adapters.used => {
             let (running, waiting) = core.engine.adapters();
             let (running, waiting) = (running.join(","), waiting.join(","));

@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::stream;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::{Frame, Incoming};
+use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, SERVER};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use pointsman_wire::body::Api;
 use serde_json::{Value, json};
 
-use crate::answer::{self, Context, Gain, Totals, Wire};
+use crate::answer::{self, Context, Totals};
 use crate::ask::{self, Ask};
-use crate::core::{Job, Shared, Ticket, unix_seconds};
+use crate::core::{Job, Shared, unix_seconds};
 use crate::error::ApiError;
 use crate::extras::Number;
 use crate::failures::FailureKind;
 use crate::metrics::Ended;
 use crate::page;
+use crate::stream::EventStream;
 
 /// A client that takes longer than this to send its body gets 408.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
@@ -58,7 +58,11 @@ const PATHS: &[(&str, Option<Method>)] = &[
 ];
 
 /// Answers one request; never fails.
-pub(crate) async fn handle(shared: Arc<Shared>, port: u16, request: Request<Incoming>) -> Result<Response<Body>, Infallible> {
+pub(crate) async fn handle(
+    shared: Arc<Shared>,
+    port: u16,
+    request: Request<Incoming>,
+) -> Result<Response<Body>, Infallible> {
     let id = request_id(request.headers(), &shared);
     let mut response = match route(&shared, &id, request).await {
         Ok(response) => response,
@@ -90,8 +94,10 @@ async fn route(shared: &Arc<Shared>, id: &str, request: Request<Incoming>) -> Re
         return Ok(json_response(StatusCode::NOT_FOUND, r#"{"detail":"Not Found"}"#.to_owned()));
     };
     let allowed = method.clone().map_or_else(|| vec![Method::GET, Method::POST], |m| vec![m]);
-    if !allowed.contains(&head.method) && !(head.method == Method::HEAD && allowed.contains(&Method::GET)) {
-        let mut response = json_response(StatusCode::METHOD_NOT_ALLOWED, r#"{"detail":"Method Not Allowed"}"#.to_owned());
+    let asked = if head.method == Method::HEAD { &Method::GET } else { &head.method };
+    if !allowed.contains(asked) {
+        let mut response =
+            json_response(StatusCode::METHOD_NOT_ALLOWED, r#"{"detail":"Method Not Allowed"}"#.to_owned());
         let list: Vec<&str> = allowed.iter().map(Method::as_str).collect();
         if let Ok(list) = HeaderValue::from_str(&list.join(", ")) {
             response.headers_mut().insert(ALLOW, list);
@@ -108,6 +114,9 @@ async fn route(shared: &Arc<Shared>, id: &str, request: Request<Incoming>) -> Re
     if api.is_some() || path == "/v1/embeddings" {
         wanted_failure(&head.headers, shared)?;
     }
+    // Inside a JSON text from here on.
+    let id = json!(id).to_string();
+    let id = &id[1..id.len() - 1];
     if let Some(api) = api {
         return generate(shared, id, api, &collect(shared, body).await?).await;
     }
@@ -131,7 +140,9 @@ async fn route(shared: &Arc<Shared>, id: &str, request: Request<Incoming>) -> Re
             let load = shared.core().engine.inside();
             Ok(json_response(StatusCode::OK, json!({ "server_load": load }).to_string()))
         }
-        ("/health/ready", _) => Ok(health(shared, shared.started.elapsed() >= shared.settings.options.startup_duration)),
+        ("/health/ready", _) => {
+            Ok(health(shared, shared.started.elapsed() >= shared.settings.options.startup_duration))
+        }
         _ => Ok(health(shared, true)),
     }
 }
@@ -146,7 +157,8 @@ fn request_id(headers: &HeaderMap, shared: &Shared) -> String {
 
 fn wanted_failure(headers: &HeaderMap, shared: &Shared) -> Result<(), ApiError> {
     if let Some(value) = headers.get("x-return-error") {
-        let status = value.to_str().ok().and_then(|v| v.trim().parse::<u16>().ok()).and_then(|s| StatusCode::from_u16(s).ok());
+        let status =
+            value.to_str().ok().and_then(|v| v.trim().parse::<u16>().ok()).and_then(|s| StatusCode::from_u16(s).ok());
         return Err(match status.filter(|s| s.is_client_error() || s.is_server_error()) {
             Some(status) => ApiError::new(status, format!("Error {} asked for by X-Return-Error.", status.as_u16())),
             None => ApiError::new(StatusCode::BAD_REQUEST, "X-Return-Error must be a status from 400 to 599."),
@@ -171,7 +183,10 @@ async fn collect(shared: &Shared, mut body: Incoming) -> Result<Bytes, ApiError>
             if let Ok(data) = frame.into_data() {
                 if (whole.len() + data.len()) as u64 > most {
                     let message = format!("The request body is larger than {most} bytes.");
-                    return Err(ApiError { kind: "BadRequestError", ..ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message) });
+                    return Err(ApiError {
+                        kind: "BadRequestError",
+                        ..ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, message)
+                    });
                 }
                 whole.extend_from_slice(&data);
             }
@@ -185,7 +200,7 @@ async fn collect(shared: &Shared, mut body: Incoming) -> Result<Bytes, ApiError>
 }
 
 async fn generate(shared: &Arc<Shared>, id: &str, api: Api, body: &Bytes) -> Result<Response<Body>, ApiError> {
-    let mut ask: Ask = ask::read(api, body, &shared.settings, &mut shared.core())?;
+    let mut ask: Ask = ask::read(api, body, shared)?;
     let mut ticket = shared.submit(std::mem::take(&mut ask.jobs))?;
     let streams = ask.stream;
     let context =
@@ -198,90 +213,31 @@ async fn generate(shared: &Arc<Shared>, id: &str, api: Api, body: &Bytes) -> Res
         let totals = Totals::of(&context, &progress);
         return Ok(json_response(StatusCode::OK, wire.whole(&context, &texts, &totals)));
     }
-    let sent = vec![0; context.answers.len()];
-    let stream = EventStream { ticket, context, wire, sent, stage: Stage::Start };
-    let body = StreamBody::new(stream::unfold(stream, EventStream::next)).boxed_unsync();
+    let body = StreamBody::new(EventStream::new(ticket, context, wire).frames()).boxed_unsync();
     let mut response = Response::new(body);
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     Ok(response)
 }
 
-#[derive(PartialEq, Eq)]
-enum Stage {
-    Start,
-    Waiting,
-    Open,
-    Closed,
-}
-
-/// An answer on its way out. Dropped with the connection, and with it the request inside the engine.
-struct EventStream {
-    ticket: Ticket,
-    context: Context,
-    wire: Box<dyn Wire>,
-    /// Tokens sent of each answer.
-    sent: Vec<u64>,
-    stage: Stage,
-}
-
-impl EventStream {
-    async fn next(mut self) -> Option<(Result<Frame<Bytes>, io::Error>, Self)> {
-        if self.stage == Stage::Closed {
-            return None;
-        }
-        let mut out = String::new();
-        if self.stage == Stage::Start {
-            self.stage = Stage::Waiting;
-            self.wire.at_once(&self.context, &mut out);
-        }
-        while out.is_empty() {
-            self.append(&mut out);
-            if out.is_empty() && self.ticket.progress.changed().await.is_err() {
-                self.stage = Stage::Closed;
-                let gone = io::Error::new(io::ErrorKind::BrokenPipe, "the engine has stopped");
-                return Some((Err(gone), self));
-            }
-        }
-        Some((Ok(Frame::data(Bytes::from(out))), self))
-    }
-
-    /// Says everything that is new.
-    fn append(&mut self, out: &mut String) {
-        let progress = self.ticket.progress.borrow_and_update().clone();
-        let mut complete = true;
-        for (index, now) in progress.iter().enumerate() {
-            let answer = &self.context.answers[index];
-            let ended = now.produced >= answer.output_tokens;
-            complete &= ended;
-            if now.produced <= self.sent[index] {
-                continue;
-            }
-            if self.stage == Stage::Waiting {
-                self.stage = Stage::Open;
-                self.wire.open(&self.context, out);
-            }
-            let text = answer.text.piece(self.sent[index], now.produced);
-            let gain = Gain { index, text: &text, produced: now.produced, ended: ended.then_some(answer.ended) };
-            self.wire.tokens(&self.context, &gain, out);
-            self.sent[index] = now.produced;
-        }
-        if complete {
-            self.wire.close(&self.context, &Totals::of(&self.context, &progress), out);
-            self.stage = Stage::Closed;
-        }
-    }
-}
-
 async fn embeddings(shared: &Arc<Shared>, id: &str, body: &Bytes) -> Result<Response<Body>, ApiError> {
     let extras = ask::extras(body, true)?;
+    ask::named(&extras)?;
     let (model, lora) = ask::model(extras.model.as_ref().and_then(Value::as_str), &shared.core(), &shared.settings)?;
     let inputs = extras.content.as_ref().and_then(answer::inputs).ok_or_else(|| {
-        ApiError::value("input", "input must be a text, a list of texts, a list of token ids or a list of such lists, not empty.")
+        ApiError::value(
+            "input",
+            "input must be a text, a list of texts, a list of token ids or a list of such lists, not empty.",
+        )
     })?;
     let dimensions = match extras.dimensions {
         Number::Absent => DIMENSIONS,
         Number::Is(d) if (1.0..=MAX_DIMENSIONS).contains(&d) && d.fract() == 0.0 => d as usize,
-        _ => return Err(ApiError::value("dimensions", format!("dimensions must be a whole number from 1 to {MAX_DIMENSIONS}."))),
+        _ => {
+            return Err(ApiError::value(
+                "dimensions",
+                format!("dimensions must be a whole number from 1 to {MAX_DIMENSIONS}."),
+            ));
+        }
     };
     if inputs.len() > 2_048 {
         return Err(ApiError::value("input", "input has more than 2,048 entries."));
@@ -306,6 +262,7 @@ async fn embeddings(shared: &Arc<Shared>, id: &str, body: &Bytes) -> Result<Resp
 }
 
 fn count_tokens(shared: &Shared, body: &Bytes) -> Result<Response<Body>, ApiError> {
+    ask::named(&ask::extras(body, false)?)?;
     let parsed = ask::parse(Api::Messages, body, &shared.settings)?;
     ask::model(parsed.model.as_deref(), &shared.core(), &shared.settings)?;
     let n = parsed.prompt_tokens();
@@ -316,6 +273,7 @@ fn count_tokens(shared: &Shared, body: &Bytes) -> Result<Response<Body>, ApiErro
 /// Counts by the four-byte rule. Token ids are given where the prompt is one plain text: its bytes, four by four, little endian.
 fn tokenize(shared: &Shared, body: &Bytes) -> Result<Response<Body>, ApiError> {
     let extras = ask::extras(body, true)?;
+    ask::named(&extras)?;
     let api = if extras.has_messages { Api::Chat } else { Api::Completions };
     let parsed = ask::parse(api, body, &shared.settings)?;
     ask::model(parsed.model.as_deref(), &shared.core(), &shared.settings)?;
@@ -340,7 +298,8 @@ fn tokenize(shared: &Shared, body: &Bytes) -> Result<Response<Body>, ApiError> {
 }
 
 fn change_adapter(shared: &Shared, load: bool, body: &Bytes) -> Result<Response<Body>, ApiError> {
-    let value: Value = serde_json::from_slice(body).map_err(|e| ApiError::body(format!("1 validation error: JSON decode error: {e}")))?;
+    let value: Value = serde_json::from_slice(body)
+        .map_err(|e| ApiError::body(format!("1 validation error: JSON decode error: {e}")))?;
     let field = |key: &'static str| {
         let found = value.get(key).and_then(Value::as_str).filter(|v| !v.is_empty() && v.len() <= 1_024);
         found.ok_or_else(|| ApiError::value(key, format!("`{key}` must be a text of 1 to 1,024 bytes.")))
@@ -371,7 +330,10 @@ fn models(shared: &Shared) -> String {
     };
     let settings = &shared.settings;
     let core = shared.core();
-    let base = settings.names.iter().map(|n| (n.as_str(), settings.options.model.as_str(), None, Some(settings.options.max_model_len)));
+    let base = settings
+        .names
+        .iter()
+        .map(|n| (n.as_str(), settings.options.model.as_str(), None, Some(settings.options.max_model_len)));
     let adapters = core.adapters.iter().map(|a| (&*a.name, a.path.as_str(), Some(settings.names[0].as_str()), None));
     let list: Vec<String> = base
         .chain(adapters)

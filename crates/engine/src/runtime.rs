@@ -220,7 +220,11 @@ impl Runtime {
 
 fn number(key: &'static str, value: &Value, low: f64, high: f64) -> Result<f64, ConfigError> {
     let number = value.as_f64().ok_or_else(|| wrong(key, "must be a number"))?;
-    if (low..=high).contains(&number) { Ok(number) } else { Err(wrong(key, format!("must be between {low} and {high}"))) }
+    if (low..=high).contains(&number) {
+        Ok(number)
+    } else {
+        Err(wrong(key, format!("must be between {low} and {high}")))
+    }
 }
 
 fn duration(key: &'static str, value: &Value) -> Result<Duration, ConfigError> {
@@ -256,13 +260,15 @@ fn failure_kinds(value: &Value) -> Result<Vec<FailureKind>, ConfigError> {
     list.iter()
         .map(|kind| {
             let name = text("failure-types", kind)?;
-            FailureKind::from_str(name, false).map_err(|_| wrong("failure-types", format!("`{name}` is no failure type")))
+            FailureKind::from_str(name, false)
+                .map_err(|_| wrong("failure-types", format!("`{name}` is no failure type")))
         })
         .collect()
 }
 
 fn loras(value: &Value) -> Result<Vec<FakeLoras>, ConfigError> {
-    let list = value.as_array().filter(|l| l.len() <= 64).ok_or_else(|| wrong("loras", "must be a list of at most 64"))?;
+    let list =
+        value.as_array().filter(|l| l.len() <= 64).ok_or_else(|| wrong("loras", "must be a list of at most 64"))?;
     let names = |value: Option<&Value>| match value {
         None | Some(Value::Null) => Ok(String::new()),
         Some(Value::String(s)) if !s.contains(['"', '\\', '\n']) => Ok(s.clone()),
@@ -304,7 +310,8 @@ mod tests {
         let before = runtime();
         let update = json!({"inter_token_latency": "750us", "nonsense": 1});
         assert_eq!(before.updated(&update).expect_err("unknown"), ConfigError::UnknownKey("nonsense".into()));
-        let after = before.updated(&json!({"inter_token_latency": "750us", "failure-injection-rate": 30})).expect("valid");
+        let after =
+            before.updated(&json!({"inter_token_latency": "750us", "failure-injection-rate": 30})).expect("valid");
         assert_eq!((after.latency.inter_token_latency, after.failure_rate), (Duration::from_micros(750), 30));
         assert!(after.profile.is_none(), "latencies that were set act");
     }

@@ -50,6 +50,13 @@ impl EngineHandle {
         self.task.abort();
     }
 
+    /// Returns when the engine has ended, by [`EngineHandle::kill`] or otherwise: then its port is free.
+    pub async fn ended(&mut self) {
+        if !self.task.is_finished() {
+            let _ = (&mut self.task).await;
+        }
+    }
+
     /// Stops listening, lets running requests finish (at most 30 s), then ends.
     pub async fn stop(mut self) {
         self.stop.send_replace(true);
@@ -89,7 +96,7 @@ impl EngineHandle {
 /// Outside a Tokio runtime.
 pub fn spawn(options: EngineOptions, listener: TcpListener) -> Result<EngineHandle, OptionsError> {
     let (settings, runtime, adapters) = options.resolve()?;
-    let addr = listener.local_addr().unwrap_or_else(|_| SocketAddr::new(settings.options.host, settings.options.port));
+    let addr = listener.local_addr().unwrap_or_else(|_| settings.options.address());
     let shared = Shared::new(settings, runtime, adapters);
     let (stop, stopped) = watch::channel(false);
     let task = tokio::spawn(run(listener, Arc::clone(&shared), addr.port(), stopped));
@@ -100,7 +107,11 @@ pub fn spawn(options: EngineOptions, listener: TcpListener) -> Result<EngineHand
 ///
 /// # Errors
 /// When an option is out of its range.
-pub async fn serve(listener: TcpListener, options: EngineOptions, shutdown: impl Future<Output = ()>) -> Result<(), OptionsError> {
+pub async fn serve(
+    listener: TcpListener,
+    options: EngineOptions,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), OptionsError> {
     let handle = spawn(options, listener)?;
     shutdown.await;
     handle.stop().await;

@@ -1,8 +1,9 @@
 //! What a simulated model says: words of no meaning, four bytes each, so that by the four-byte rule a text of n tokens counts n.
 
 const WORDS: [&str; 32] = [
-    " arc", " bay", " cab", " day", " elm", " fig", " gap", " hub", " ink", " jar", " key", " log", " map", " net", " oak", " pin",
-    " quo", " ram", " set", " toe", " urn", " van", " way", " yew", " zip", " ash", " bow", " cog", " dew", " eve", " fir", " gas",
+    " arc", " bay", " cab", " day", " elm", " fig", " gap", " hub", " ink", " jar", " key", " log", " map", " net",
+    " oak", " pin", " quo", " ram", " set", " toe", " urn", " van", " way", " yew", " zip", " ash", " bow", " cog",
+    " dew", " eve", " fir", " gas",
 ];
 
 /// The text of one answer, token by token.
@@ -32,6 +33,14 @@ impl Text {
             pieces.push(piece);
         }
         Self::Echo(pieces)
+    }
+
+    /// Tokens of a given text; `None` when the text has no end of its own.
+    pub(crate) fn own_length(&self) -> Option<u64> {
+        match self {
+            Self::Words(_) => None,
+            Self::Echo(pieces) => Some(pieces.len() as u64),
+        }
     }
 
     /// Tokens `from..to`.

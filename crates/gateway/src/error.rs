@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-/// What is wrong with the settings, or with the listener.
+/// What is wrong with the settings.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// A PEM file cannot be read, or holds nothing of the kind wanted.
@@ -18,7 +18,4 @@ pub enum GatewayError {
     /// Certificate and key do not fit together, or are of a kind that is not supported.
     #[error("TLS cannot be served with this certificate and key: {0}")]
     Tls(#[from] rustls::Error),
-    /// The listener failed for good.
-    #[error("cannot accept connections: {0}")]
-    Accept(#[from] std::io::Error),
 }

@@ -151,7 +151,8 @@ mod tests {
         let mut headers = map(&[("transfer-encoding", "chunked"), ("content-length", "7"), ("trailer", "x-sum")]);
         for_client(&mut headers);
         assert_eq!(left(&headers), ["trailer"]);
-        let mut headers = map(&[("content-length", "7"), ("x-pointsman-endpoint", "me"), ("x-pointsman-decision", "1")]);
+        let mut headers =
+            map(&[("content-length", "7"), ("x-pointsman-endpoint", "me"), ("x-pointsman-decision", "1")]);
         for_client(&mut headers);
         assert_eq!(left(&headers), ["content-length"]);
     }
@@ -162,7 +163,9 @@ mod tests {
             assert!(names::CONTROL.contains(wish), "{wish}");
             assert!(!is_forged(wish), "{wish}");
         }
-        for claim in [names::DESTINATION, names::SERVED, names::DROP_REASON, "x-prefiller-host-port", names::POINTSMAN_DECISION] {
+        for claim in
+            [names::DESTINATION, names::SERVED, names::DROP_REASON, "x-prefiller-host-port", names::POINTSMAN_DECISION]
+        {
             assert!(is_forged(claim), "{claim}");
         }
         assert!(!is_forged("x-request-id") && !is_forged("content-type"));

@@ -41,8 +41,16 @@ impl GatewayMetrics {
                 all.refusals.clone(),
             );
             registry.register("pointsman_gateway_connections", "Client connections open now", all.connections.clone());
-            registry.register("pointsman_gateway_retries", "Requests moved to another endpoint after a failure", all.retries.clone());
-            registry.register("pointsman_gateway_ejections", "Times a failing endpoint was put aside", all.ejections.clone());
+            registry.register(
+                "pointsman_gateway_retries",
+                "Requests moved to another endpoint after a failure",
+                all.retries.clone(),
+            );
+            registry.register(
+                "pointsman_gateway_ejections",
+                "Times a failing endpoint was put aside",
+                all.ejections.clone(),
+            );
             registry.register(
                 "pointsman_gateway_broken_streams",
                 "Responses that an engine broke off after they had begun",

@@ -1,3 +1,74 @@
-//! pointsman: the endpoint picker for LLM inference.
+//! `pointsman`: the endpoint picker for LLM inference, as one program.
+//!
+//! This crate only puts things together: [`serve`] makes a pool, the sources that feed it, the gateway and the admin listener; the other
+//! commands are clients of that admin listener ([`explain`], [`status`], [`drain`]), or need no running Pointsman ([`check`], [`engine`]).
+//! Data goes to stdout, talk to stderr; how a command ends is in [`failure::Exit`].
 
-fn main() {}
+mod admin_client;
+mod check;
+mod cli;
+mod drain;
+mod engine;
+mod explain;
+mod failure;
+mod logging;
+mod serve;
+#[cfg(test)]
+mod snapshot;
+mod status;
+mod terminal;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use cli::{Cli, Command};
+use failure::{Exit, Failure};
+
+/// Bodies of all sizes come and go on many threads; the system's allocator keeps what such a load fragments.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are what was asked for, anything else is wrong use.
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Fine };
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    match run(cli.command) {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            if failure.exit != Exit::Fine {
+                let _ = writeln!(std::io::stderr(), "{failure}");
+            }
+            failure.exit.into()
+        }
+    }
+}
+
+fn run(command: Command) -> Result<Exit, Failure> {
+    match command {
+        Command::Serve(options) => serve::run(*options),
+        Command::Explain(options) => explain::run(&options),
+        Command::Status(options) => status::run(&options),
+        Command::Drain(options) => drain::run(&options, true),
+        Command::Undrain(options) => drain::run(&options, false),
+        Command::Check(options) => check::run(&options),
+        Command::Engine(options) => engine::run(*options),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "pointsman", &mut script);
+            std::io::stdout().lock().write_all(&script)?;
+            Ok(Exit::Fine)
+        }
+        Command::Version => {
+            writeln!(std::io::stdout().lock(), "pointsman {}", env!("CARGO_PKG_VERSION"))?;
+            Ok(Exit::Fine)
+        }
+    }
+}

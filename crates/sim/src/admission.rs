@@ -17,7 +17,7 @@ impl LoraSlots {
         Self { max, resident: Vec::new() }
     }
 
-    fn admits(&self, name: &str) -> bool {
+    pub(crate) fn admits(&self, name: &str) -> bool {
         self.resident.len() < self.max || self.resident.iter().any(|(n, users)| &**n == name || *users == 0)
     }
 

@@ -302,6 +302,12 @@ impl Engine {
         self.waiting.len()
     }
 
+    /// Of those, how many wait for an adapter slot rather than for capacity.
+    #[must_use]
+    pub fn deferred(&self) -> usize {
+        self.waiting.iter().filter(|s| s.lora.as_ref().is_some_and(|lora| !self.loras.admits(lora))).count()
+    }
+
     /// Requests in the batch.
     #[must_use]
     pub fn running(&self) -> usize {

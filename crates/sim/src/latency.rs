@@ -140,6 +140,9 @@ mod tests {
         let mut rng = Rng::new(5);
         let draws: Vec<u64> = (0..500).map(|_| latency.first_token(0, 1.0, &mut rng)).collect();
         assert!(draws.iter().all(|d| (30_000_000..=170_000_000).contains(d)));
-        assert!(draws.contains(&30_000_000) && draws.contains(&170_000_000), "both clamps bite with a deviation this wide");
+        assert!(
+            draws.contains(&30_000_000) && draws.contains(&170_000_000),
+            "both clamps bite with a deviation this wide"
+        );
     }
 }

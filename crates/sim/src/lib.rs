@@ -5,6 +5,10 @@
 //! clock and spawns nothing. Whoever owns it says what time it is ([`Engine::submit`], [`Engine::advance`]) and is told when to come
 //! back ([`Engine::next_event`]), so one model serves a discrete-event simulation, a property test and an HTTP server in real time.
 //!
+//! Two choices where models differ: a prompt's blocks become findable when they are computed, not when the request starts, and blocks of
+//! generated tokens stay cached under keys of their own, so they age like real ones but no later prompt meets them. Times of the
+//! API process other than [`EngineConfig::api_overhead`] are not modelled.
+//!
 //! * [`BlockPool`]: KV blocks with reference counts, keys and the LRU order in which idle ones are given up.
 //! * [`Timing`]: how long things take. [`StepCosts`] computes a batched step from a model and its hardware; [`Latency`] draws
 //!   constant or per-token latencies as fake servers usually do.

@@ -123,7 +123,9 @@ fn a_prefill_shares_its_step_with_the_running_decode() {
 fn a_wholly_cached_prompt_computes_its_last_block_again() {
     let mut engine = engine(|c| c.block_size = 16);
     for (id, prompt, want) in [(1, 64, 0), (2, 64, 48), (3, 70, 64), (4, 16, 0), (5, 17, 16)] {
-        engine.submit(engine.next_event().unwrap_or(Nanos(id * 1_000_000_000)), request(id, 1, prompt, 2, 16)).expect("room");
+        engine
+            .submit(engine.next_event().unwrap_or(Nanos(id * 1_000_000_000)), request(id, 1, prompt, 2, 16))
+            .expect("room");
         let events = run(&mut engine);
         assert_eq!(cached(&events, id), want, "prompt of {prompt}");
     }
@@ -198,10 +200,7 @@ fn requests_beyond_the_seats_wait_in_order_and_beyond_the_queue_are_refused() {
 #[test]
 fn a_request_larger_than_the_cache_is_refused_at_once() {
     let mut engine = engine(|c| c.blocks = 4);
-    assert_eq!(
-        engine.submit(Nanos(0), request(1, 1, 250, 7, 64)),
-        Err(SubmitError::TooLarge { needed: 5, total: 4 })
-    );
+    assert_eq!(engine.submit(Nanos(0), request(1, 1, 250, 7, 64)), Err(SubmitError::TooLarge { needed: 5, total: 4 }));
     engine.submit(Nanos(0), request(1, 1, 249, 7, 64)).expect("exactly fits");
     assert_eq!(tokens(&run(&mut engine), 1), 7);
 }
@@ -214,7 +213,7 @@ fn an_adapter_without_a_slot_waits_while_others_pass() {
         engine.submit(Nanos(0), request).expect("room");
     }
     engine.advance(Nanos(0), &mut Vec::new());
-    assert_eq!((engine.running(), engine.waiting()), (3, 1));
+    assert_eq!((engine.running(), engine.waiting(), engine.deferred()), (3, 1, 1));
     let (running, waiting) = engine.adapters();
     assert_eq!((running, waiting), (vec!["a".into()], vec!["b".into()]));
     let events = run(&mut engine);

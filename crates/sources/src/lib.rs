@@ -1,1 +1,33 @@
-//! What feeds the fleet: scraping, health checks, endpoint discovery.
+//! What feeds the fleet: who the endpoints are, whether they work, how loaded they are, what they serve.
+//!
+//! [`Sources`] follows a [`Fleet`](pointsman_fleet::Fleet) and asks each of its endpoints, on threads of its own:
+//!
+//! * **scrape**: the metrics page, every 50 ms, on a beat that spreads the endpoints evenly in time; a [`ScrapeSource`] says where the page
+//!   is, an [`Extractor`] reads it;
+//! * **health**: is it there and able? [`HealthOptions`]; owner of [`Condition::Probe`](pointsman_fleet::Condition::Probe);
+//! * **models**: the list of models it serves.
+//!
+//! [`Discovery`] says who the endpoints are: fixed addresses ([`endpoints_of`]) and a watched file ([`EndpointsFile`]).
+//!
+//! What is missing degrades, nothing here fails a request: a page that cannot be fetched leaves the last reading to age, a file that cannot
+//! be read leaves the endpoints as they are. What engines send is bounded in bytes and in time. A page of one endpoint never waits
+//! for another's.
+//!
+//! Deliberately absent: any rule on what a signal means (that is in `plugins`), any choice among endpoints.
+
+mod discovery;
+mod feed;
+mod health;
+mod http;
+mod models;
+mod page;
+mod schedule;
+mod scrape;
+mod shard;
+
+pub use discovery::{AddressError, Discovery, EndpointsFile, FileError, endpoints_of};
+pub use feed::{Sources, SourcesOptions, SourcesStats};
+pub use health::HealthOptions;
+pub use http::{FetchError, TlsClient, TlsError, TlsOptions};
+pub use schedule::SHORTEST_TICK;
+pub use scrape::{Counters, Extracted, Extractor, ScrapeSource};

@@ -59,7 +59,12 @@ pub fn body(data: &[u8]) {
     }
 }
 
-fn read_usage<'a>(api: Api, kind: Option<&str>, encoding: Option<&str>, chunks: impl IntoIterator<Item = &'a [u8]>) -> Observed {
+fn read_usage<'a>(
+    api: Api,
+    kind: Option<&str>,
+    encoding: Option<&str>,
+    chunks: impl IntoIterator<Item = &'a [u8]>,
+) -> Observed {
     let mut reader = UsageReader::new(api, kind, encoding);
     for chunk in chunks {
         reader.push(chunk);

@@ -7,12 +7,7 @@ use super::{Context, FINGERPRINT, Gain, Totals, Wire, counts, quoted, reason, ru
 pub(super) struct Chat;
 
 fn head(c: &Context, object: &str) -> String {
-    format!(
-        r#""id":"chatcmpl-{}","object":"{object}","created":{},"model":{}"#,
-        c.id,
-        c.created,
-        quoted(&c.model)
-    )
+    format!(r#""id":"chatcmpl-{}","object":"{object}","created":{},"model":{}"#, c.id, c.created, quoted(&c.model))
 }
 
 impl Wire for Chat {
@@ -30,9 +25,13 @@ impl Wire for Chat {
             Some(ended) => format!("\"{}\",\"stop_reason\":null", reason(ended)),
             None => "null".to_owned(),
         };
+        let fingerprint = match gain.ended {
+            Some(_) if !c.include_usage => format!(",\"system_fingerprint\":\"{FINGERPRINT}\""),
+            _ => String::new(),
+        };
         let _ = write!(
             out,
-            "data: {{{},\"choices\":[{{\"index\":{},\"delta\":{{\"content\":{}}},\"logprobs\":null,\"finish_reason\":{finish},\"token_ids\":null}}]{}}}\n\n",
+            "data: {{{},\"choices\":[{{\"index\":{},\"delta\":{{\"content\":{}}},\"logprobs\":null,\"finish_reason\":{finish},\"token_ids\":null}}]{}{fingerprint}}}\n\n",
             head(c, "chat.completion.chunk"),
             gain.index,
             quoted(gain.text),

@@ -16,7 +16,8 @@ impl Wire for Completions {
             Some(ended) => (format!("\"{}\"", reason(ended)), !c.include_usage),
             None => ("null".to_owned(), false),
         };
-        let fingerprint = if fingerprint { format!(",\"system_fingerprint\":\"{FINGERPRINT}\"") } else { String::new() };
+        let fingerprint =
+            if fingerprint { format!(",\"system_fingerprint\":\"{FINGERPRINT}\"") } else { String::new() };
         let _ = write!(
             out,
             "data: {{{},\"choices\":[{{\"index\":{},\"text\":{},\"logprobs\":null,\"finish_reason\":{finish},\"stop_reason\":null,\"prompt_token_ids\":null,\"token_ids\":null}}]{}{fingerprint}}}\n\n",

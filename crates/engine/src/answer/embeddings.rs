@@ -42,7 +42,14 @@ pub(crate) fn inputs(input: &Value) -> Option<Vec<(Vec<u8>, u64)>> {
 }
 
 /// The answer's body.
-pub(crate) fn embeddings(id: &str, created: u64, model: &str, inputs: &[(Vec<u8>, u64)], dimensions: usize, base64: bool) -> String {
+pub(crate) fn embeddings(
+    id: &str,
+    created: u64,
+    model: &str,
+    inputs: &[(Vec<u8>, u64)],
+    dimensions: usize,
+    base64: bool,
+) -> String {
     let mut data = String::new();
     for (index, (bytes, _)) in inputs.iter().enumerate() {
         let comma = if index > 0 { "," } else { "" };

@@ -20,7 +20,7 @@ use crate::metrics::Ended;
 
 /// What every shape needs to know.
 pub(crate) struct Context {
-    /// Id without prefix.
+    /// Id without prefix, escaped for JSON.
     pub(crate) id: String,
     /// Unix seconds.
     pub(crate) created: u64,

@@ -148,7 +148,10 @@ impl Blocks {
 
 impl std::fmt::Debug for Blocks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Blocks").field("bytes", &self.bytes).field("blocks", &self.contents.len()).finish_non_exhaustive()
+        f.debug_struct("Blocks")
+            .field("bytes", &self.bytes)
+            .field("blocks", &self.contents.len())
+            .finish_non_exhaustive()
     }
 }
 

@@ -168,7 +168,10 @@ mod tests {
     #[test]
     fn keys_are_sorted_at_every_level_and_the_last_of_equal_ones_stays() {
         for (json, want) in [
-            (r#"[{"type":"function","function":{"name":"f","a":[1,{"z":1,"y":2}]}}]"#, r#"[{"function":{"a":[1,{"y":2,"z":1}],"name":"f"},"type":"function"}]"#),
+            (
+                r#"[{"type":"function","function":{"name":"f","a":[1,{"z":1,"y":2}]}}]"#,
+                r#"[{"function":{"a":[1,{"y":2,"z":1}],"name":"f"},"type":"function"}]"#,
+            ),
             (r#"{"b":1,"a":2,"b":3}"#, r#"{"a":2,"b":3}"#),
             (r#"{"a":{},"b":[],"c":"}\",{"}"#, r#"{"a":{},"b":[],"c":"}\",{"}"#),
             (r#"{}"#, "{}"),

@@ -64,7 +64,9 @@ fn jpeg(head: &[u8]) -> Option<(u32, u32)> {
             // Markers that stand alone.
             0x01 | 0xd0..=0xd7 => at += 2,
             // A frame header; the others of this range are tables.
-            0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => return Some((be16(head, at + 7)?, be16(head, at + 5)?)),
+            0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
+                return Some((be16(head, at + 7)?, be16(head, at + 5)?));
+            }
             // Pixels before any frame header, or the end.
             0xda | 0xd9 => return None,
             _ => at += 2 + be16(head, at + 2)?.max(2) as usize,
@@ -120,7 +122,14 @@ mod tests {
 
     #[test]
     fn what_says_no_size_has_none() {
-        for head in [&b""[..], b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xda\0\0", b"\xff\xd8\xff\xe0\x00\x00", b"GIF89a\0\0\0\0", b"BM"] {
+        for head in [
+            &b""[..],
+            b"\x89PNG\r\n\x1a\n",
+            b"\xff\xd8\xff\xda\0\0",
+            b"\xff\xd8\xff\xe0\x00\x00",
+            b"GIF89a\0\0\0\0",
+            b"BM",
+        ] {
             assert_eq!(dimensions(head), None, "{head:?}");
         }
     }

@@ -163,7 +163,10 @@ mod tests {
     fn a_video_costs_frames_times_tokens_per_frame() {
         let video = VideoEstimate::default();
         assert_eq!(video.tokens(), 4500);
-        assert_eq!(VideoEstimate { frames: Frames::Sampled { fps: 2.0, temporal_patch_size: 2 }, ..video }.tokens(), 2250);
+        assert_eq!(
+            VideoEstimate { frames: Frames::Sampled { fps: 2.0, temporal_patch_size: 2 }, ..video }.tokens(),
+            2250
+        );
         assert_eq!(VideoEstimate { max_frames: 4, ..video }.tokens(), 900);
         assert_eq!(VideoEstimate { min_frames: 30, ..video }.tokens(), 6750);
         assert_eq!(VideoEstimate { max_tokens: 1000, ..video }.tokens(), 1000);

@@ -980,7 +980,9 @@ impl Sink for Fields {
                 self.json(|c, out| c.scalar(text, out));
             }
             (Place::Root, Scalar::Null) => {}
-            (Place::Root, _) => self.not_an_object = Some(if text[0].is_ascii_alphabetic() { "a boolean" } else { "a number" }),
+            (Place::Root, _) => {
+                self.not_an_object = Some(if text[0].is_ascii_alphabetic() { "a boolean" } else { "a number" })
+            }
             (Place::ToolUseInput, _) => {
                 self.compact = Compact::default();
                 self.json(|c, out| c.scalar(text, out));

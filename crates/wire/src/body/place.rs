@@ -168,7 +168,9 @@ fn top(api: Api, key: &[u8]) -> Place {
         (b"tools", Api::Chat | Api::Messages | Api::Responses) => Place::Tools,
         (b"max_completion_tokens", Api::Chat) => Place::OutputCap(0),
         (b"max_tokens", Api::Chat) => Place::OutputCap(1),
-        (b"max_tokens", Api::Completions | Api::Messages) | (b"max_output_tokens", Api::Responses) => Place::OutputCap(0),
+        (b"max_tokens", Api::Completions | Api::Messages) | (b"max_output_tokens", Api::Responses) => {
+            Place::OutputCap(0)
+        }
         (b"system", Api::Messages) => Place::System,
         (b"prompt", Api::Completions) => Place::Prompt,
         (b"prompt", Api::Images) => Place::ImagePrompt,

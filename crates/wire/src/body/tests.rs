@@ -97,11 +97,15 @@ fn worked_example_block_size_2_with_and_without_salt() {
 
 #[test]
 fn worked_example_chat_hi_and_image_placeholder() {
-    assert_flattens(Api::Chat, r#"{"messages":[{"role":"user","content":"Hi"}]}"#, &[
-        1_919_251_317u32.to_le_bytes(),
-        26_952u32.to_le_bytes(),
-    ].concat());
-    let body = read(Api::Chat, r#"{"messages":[{"content":[{"type":"image_url","image_url":{"url":"https://ex.com/a.png"}}]}]}"#);
+    assert_flattens(
+        Api::Chat,
+        r#"{"messages":[{"role":"user","content":"Hi"}]}"#,
+        &[1_919_251_317u32.to_le_bytes(), 26_952u32.to_le_bytes()].concat(),
+    );
+    let body = read(
+        Api::Chat,
+        r#"{"messages":[{"content":[{"type":"image_url","image_url":{"url":"https://ex.com/a.png"}}]}]}"#,
+    );
     assert_eq!(body.features[0].hash, "d88be8db98b163ae");
     assert_eq!(body.prompts, [prompt_of(&2_561_762_222u32.to_le_bytes().repeat(225), 64)]);
 }
@@ -113,7 +117,10 @@ fn vector_v2_token_ids_are_used_as_they_are() {
         let body = read(api, &json!({ key: ids }).to_string());
         assert_eq!(
             body.prompts,
-            [Prompt { tokens: 130, contents: vec![0xcc4d_5fce_efa7_bb2c, 0x13b5_5ed7_3ea7_34b5, 0x8f08_6032_0b6e_f404] }]
+            [Prompt {
+                tokens: 130,
+                contents: vec![0xcc4d_5fce_efa7_bb2c, 0x13b5_5ed7_3ea7_34b5, 0x8f08_6032_0b6e_f404]
+            }]
         );
         assert_eq!(hashes(&body, "llama3", 0), [0xb8f4_c754_d195_d930, 0x1f3c_ef99_7885_3455, 0xeff6_e010_269d_fe97]);
     }
@@ -125,7 +132,10 @@ fn vector_v2_token_ids_are_used_as_they_are() {
 fn chat_tools_stand_first_with_sorted_keys_and_empty_ones_do_not_count() {
     let want = br#"[{"function":{"name":"f"},"type":"function"}]userx"#;
     let messages = r#""messages":[{"role":"user","content":"x"}]"#;
-    for tools in [r#"[{"type":"function","function":{"name":"f"}}]"#, r#"[ {"function" : {"name":"\u0066"}, "type":"function"} ]"#] {
+    for tools in [
+        r#"[{"type":"function","function":{"name":"f"}}]"#,
+        r#"[ {"function" : {"name":"\u0066"}, "type":"function"} ]"#,
+    ] {
         assert_flattens(Api::Chat, &format!(r#"{{"tools":{tools},{messages}}}"#), want);
         assert_flattens(Api::Chat, &format!(r#"{{{messages},"tools":{tools}}}"#), want);
     }
@@ -139,7 +149,10 @@ fn chat_tools_stand_first_with_sorted_keys_and_empty_ones_do_not_count() {
 fn chat_content_may_be_blocks_or_null_and_other_fields_do_not_count() {
     for (messages, want) in [
         (r#"[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]"#, "userab"),
-        (r#"[{"role":"assistant","content":null,"tool_calls":[{"id":"1","function":{"name":"f"}}]},{"role":"tool","content":"r"}]"#, "assistanttoolr"),
+        (
+            r#"[{"role":"assistant","content":null,"tool_calls":[{"id":"1","function":{"name":"f"}}]},{"role":"tool","content":"r"}]"#,
+            "assistanttoolr",
+        ),
         (r#"[{"role":"user","name":"bob","content":"a\n\u00e9","refusal":"no"}]"#, "usera\n\u{e9}"),
         (r#"[{"content":"late","role":"user"},{"role":"assistant","content":"x"}]"#, "userlateassistantx"),
         (r#"[{"role":"user","content":[{"text":"type last","type":"text"}]}]"#, "usertype last"),
@@ -175,13 +188,18 @@ fn sounds_and_videos_have_placeholders_too() {
 fn an_images_size_is_read_from_its_data() {
     // A PNG header of 1024 x 768, in base64.
     let data = "iVBORw0KGgoAAAANSUhEUgAABAAAAAMACAIAAAA=";
-    let chat = format!(r#"{{"messages":[{{"content":[{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{data}"}}}}]}}]}}"#);
+    let chat = format!(
+        r#"{{"messages":[{{"content":[{{"type":"image_url","image_url":{{"url":"data:image/png;base64,{data}"}}}}]}}]}}"#
+    );
     assert_eq!(read(Api::Chat, &chat).features[0].length, 768);
     let messages = format!(
         r#"{{"messages":[{{"role":"user","content":[{{"type":"image","source":{{"type":"base64","media_type":"image/png","data":"{data}"}}}}]}}]}}"#
     );
     let body = read(Api::Messages, &messages);
-    assert_eq!((body.features[0].length, body.features[0].hash.as_str()), (768, &*format!("{:x}", xxh64(data.as_bytes()))));
+    assert_eq!(
+        (body.features[0].length, body.features[0].hash.as_str()),
+        (768, &*format!("{:x}", xxh64(data.as_bytes())))
+    );
 }
 
 #[test]
@@ -196,7 +214,11 @@ r2r3"#;
     assert_flattens(Api::Messages, body, want);
     let parsed = read(Api::Messages, body);
     assert_eq!((parsed.model.as_deref(), parsed.max_output_tokens), (Some("m"), Some(4)));
-    assert_flattens(Api::Messages, r#"{"system":"x-anthropic-billing-header","messages":[{"role":"user","content":"a"}]}"#, b"x-anthropic-billing-headerusera");
+    assert_flattens(
+        Api::Messages,
+        r#"{"system":"x-anthropic-billing-header","messages":[{"role":"user","content":"a"}]}"#,
+        b"x-anthropic-billing-headerusera",
+    );
 }
 
 #[test]
@@ -211,7 +233,10 @@ fn images_of_a_tool_result_stand_behind_its_text() {
 fn responses_are_hashed_as_an_array_of_what_is_there() {
     for (body, want) in [
         (r#"{"input":"hi"}"#, r#"[{"input":"hi"}]"#),
-        (r#"{"instructions":"be\tbrief","tools":[{"type":"x","name":"y"}],"input":[ {"role":"user"} , 1.50]}"#, r#"[{"instructions":"be\tbrief"},{"tools":[{"name":"y","type":"x"}]},{"input":[{"role":"user"},1.50]}]"#),
+        (
+            r#"{"instructions":"be\tbrief","tools":[{"type":"x","name":"y"}],"input":[ {"role":"user"} , 1.50]}"#,
+            r#"[{"instructions":"be\tbrief"},{"tools":[{"name":"y","type":"x"}]},{"input":[{"role":"user"},1.50]}]"#,
+        ),
         (r#"{"input":"a","instructions":"b","tools":null}"#, r#"[{"instructions":"b"},{"input":"a"}]"#),
     ] {
         assert_flattens(Api::Responses, body, want.as_bytes());
@@ -220,7 +245,11 @@ fn responses_are_hashed_as_an_array_of_what_is_there() {
 
 #[test]
 fn conversations_and_embeddings_are_hashed_as_their_json() {
-    assert_flattens(Api::Conversations, r#"{"items":[ {"type":"message","role":"user"} ],"metadata":{"a":1}}"#, br#"[{"type":"message","role":"user"}]"#);
+    assert_flattens(
+        Api::Conversations,
+        r#"{"items":[ {"type":"message","role":"user"} ],"metadata":{"a":1}}"#,
+        br#"[{"type":"message","role":"user"}]"#,
+    );
     assert_flattens(Api::Embeddings, r#"{"input":"a\"b"}"#, br#""a\"b""#);
     assert_flattens(Api::Embeddings, r#"{"input":[ "a" , "b" ]}"#, br#"["a","b"]"#);
     assert_eq!(read(Api::Embeddings, r#"{"input":[[1,2],[3]]}"#).prompts.len(), 2);
@@ -254,11 +283,30 @@ fn generate_takes_ids_and_features_as_supplied() {
 
 #[test]
 fn br_01_a_chat_needs_messages_and_no_prompt() {
-    let body = read(Api::Chat, r#"{"model":"acme-chat","temperature":0,"messages":[{"role":"user","content":"who are you"}]}"#);
+    let body = read(
+        Api::Chat,
+        r#"{"model":"acme-chat","temperature":0,"messages":[{"role":"user","content":"who are you"}]}"#,
+    );
     assert_eq!(body.model.as_deref(), Some("acme-chat"));
     let text = "invalid chat completions request: must have valid messages field";
-    for messages in ["[]", "null", "\"hi\"", "{}", "3", "[null]", "[3]", "[{\"content\":3}]", "[{\"content\":{}}]", "[{\"role\":1}]", "[{\"content\":[1]}]"] {
-        assert_eq!(refusal(Api::Chat, &format!(r#"{{"model":"m","prompt":"x","messages":{messages}}}"#)), text, "{messages}");
+    for messages in [
+        "[]",
+        "null",
+        "\"hi\"",
+        "{}",
+        "3",
+        "[null]",
+        "[3]",
+        "[{\"content\":3}]",
+        "[{\"content\":{}}]",
+        "[{\"role\":1}]",
+        "[{\"content\":[1]}]",
+    ] {
+        assert_eq!(
+            refusal(Api::Chat, &format!(r#"{{"model":"m","prompt":"x","messages":{messages}}}"#)),
+            text,
+            "{messages}"
+        );
     }
     assert_eq!(refusal(Api::Chat, r#"{"model":"m","prompt":"x"}"#), text);
 }
@@ -273,8 +321,16 @@ fn br_02_an_explicit_null_is_the_same_as_an_absent_field() {
     assert_eq!(given, read(Api::Chat, r#"{"model":"acme-chat","messages":[{"role":"user","content":"hi"}]}"#));
     assert!(!given.stream);
     for (api, with, without) in [
-        (Api::Messages, r#"{"system":null,"tools":null,"messages":[{"content":null,"role":"u"}]}"#, r#"{"messages":[{"role":"u"}]}"#),
-        (Api::Responses, r#"{"tools":null,"instructions":null,"input":"x","max_output_tokens":null}"#, r#"{"input":"x"}"#),
+        (
+            Api::Messages,
+            r#"{"system":null,"tools":null,"messages":[{"content":null,"role":"u"}]}"#,
+            r#"{"messages":[{"role":"u"}]}"#,
+        ),
+        (
+            Api::Responses,
+            r#"{"tools":null,"instructions":null,"input":"x","max_output_tokens":null}"#,
+            r#"{"input":"x"}"#,
+        ),
         (Api::Generate, r#"{"features":null,"sampling_params":null,"token_ids":[1]}"#, r#"{"token_ids":[1]}"#),
         (Api::Completions, r#"{"model":null,"prompt":"x"}"#, r#"{"prompt":"x"}"#),
     ] {
@@ -284,15 +340,40 @@ fn br_02_an_explicit_null_is_the_same_as_an_absent_field() {
 
 #[test]
 fn br_05_completions_prompt_in_every_legal_shape() {
-    let prompts = |prompt: &str| read(Api::Completions, &format!(r#"{{"model":"acme","prompt":{prompt},"max_tokens":8}}"#)).prompts;
+    let prompts = |prompt: &str| {
+        read(Api::Completions, &format!(r#"{{"model":"acme","prompt":{prompt},"max_tokens":8}}"#)).prompts
+    };
     let ids = |ids: &[u32]| prompt_of(&ids.iter().flat_map(|i| i.to_le_bytes()).collect::<Vec<_>>(), 64);
     assert_eq!(prompts(r#"["list five frameworks"]"#), [prompt_of(b"list five frameworks", 64)]);
     assert_eq!(prompts(r#""text""#), [prompt_of(b"text", 64)]);
     assert_eq!(prompts("[101,7592,102]"), [ids(&[101, 7592, 102])]);
     assert_eq!(prompts(r#"["a","b"]"#), [prompt_of(b"a", 64), prompt_of(b"b", 64)]);
     assert_eq!(prompts("[[101,102],[103]]"), [ids(&[101, 102]), ids(&[103])]);
-    for bad in ["\"\"", "[]", "null", "[\"\"]", "[[]]", "3", "{}", "true", "[1,\"a\"]", "[\"a\",1]", "[[1],2]", "[1,[2]]", "[1.5]", "[-1]", "[4294967296]", "[null]", "[[\"a\"]]", "[{}]"] {
-        assert_eq!(refusal(Api::Completions, &format!(r#"{{"prompt":{bad}}}"#)), "invalid completions request: must have prompt field", "{bad}");
+    for bad in [
+        "\"\"",
+        "[]",
+        "null",
+        "[\"\"]",
+        "[[]]",
+        "3",
+        "{}",
+        "true",
+        "[1,\"a\"]",
+        "[\"a\",1]",
+        "[[1],2]",
+        "[1,[2]]",
+        "[1.5]",
+        "[-1]",
+        "[4294967296]",
+        "[null]",
+        "[[\"a\"]]",
+        "[{}]",
+    ] {
+        assert_eq!(
+            refusal(Api::Completions, &format!(r#"{{"prompt":{bad}}}"#)),
+            "invalid completions request: must have prompt field",
+            "{bad}"
+        );
     }
     assert_eq!(refusal(Api::Completions, "{}"), "invalid completions request: must have prompt field");
 }
@@ -302,7 +383,9 @@ fn br_05_completions_prompt_in_every_legal_shape() {
 #[test]
 fn the_first_output_cap_that_is_a_whole_number_counts() {
     let cap = |api, extra: &str| {
-        let body = format!(r#"{{"prompt":"x","input":"x","messages":[{{"role":"u","content":"x"}}],"token_ids":[1],{extra}}}"#);
+        let body = format!(
+            r#"{{"prompt":"x","input":"x","messages":[{{"role":"u","content":"x"}}],"token_ids":[1],{extra}}}"#
+        );
         read(api, &body).max_output_tokens
     };
     for (api, extra, want) in [
@@ -325,7 +408,10 @@ fn the_first_output_cap_that_is_a_whole_number_counts() {
 
 #[test]
 fn keys_match_exactly_and_of_equal_ones_the_last_wins() {
-    let body = read(Api::Completions, r#"{"model":"a","prompt":"first","Prompt":"no","stream":true,"model":"b","prompt":"last","stream":"true"}"#);
+    let body = read(
+        Api::Completions,
+        r#"{"model":"a","prompt":"first","Prompt":"no","stream":true,"model":"b","prompt":"last","stream":"true"}"#,
+    );
     assert_eq!((body.model.as_deref(), body.stream), (Some("b"), false));
     assert_eq!(body.prompts, [prompt_of(b"last", 64)]);
     assert!(try_read(Api::Completions, r#"{"Prompt":"x"}"#).is_err());
@@ -348,9 +434,13 @@ fn the_models_place_is_that_of_its_json_string() {
 #[test]
 fn the_tokens_field_of_chat_bodies_is_ignored() {
     let ids: Vec<u32> = (1..=130).collect();
-    let chat = |content: &str, tokens: Value| json!({"model":"m","messages":[{"role":"user","content":content}],"tokens":tokens}).to_string();
+    let chat = |content: &str, tokens: Value| {
+        json!({"model":"m","messages":[{"role":"user","content":content}],"tokens":tokens}).to_string()
+    };
     let plain = read(Api::Chat, r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#).prompts;
-    for tokens in [json!({"token_ids":ids}), json!({"token_ids":null}), json!("x"), json!({"token_ids":ids,"features":{}})] {
+    for tokens in
+        [json!({"token_ids":ids}), json!({"token_ids":null}), json!("x"), json!({"token_ids":ids,"features":{}})]
+    {
         assert_eq!(read(Api::Chat, &chat("hi", tokens.clone())).prompts, plain);
         assert_ne!(read(Api::Chat, &chat("completely different", tokens)).prompts, plain);
     }
@@ -360,13 +450,21 @@ fn the_tokens_field_of_chat_bodies_is_ignored() {
 fn every_refusal_has_the_words_of_the_specification() {
     for (api, body, text) in [
         (Api::Chat, "", "error unmarshaling request bodyMap: unexpected end of JSON input"),
-        (Api::Chat, "no healthy upstream", "error unmarshaling request bodyMap: invalid character 'o' in literal null (expecting 'u')"),
+        (
+            Api::Chat,
+            "no healthy upstream",
+            "error unmarshaling request bodyMap: invalid character 'o' in literal null (expecting 'u')",
+        ),
         (Api::Chat, "[1,2]", "error unmarshaling request bodyMap: a JSON object is needed, not an array"),
         (Api::Chat, "\"x\"", "error unmarshaling request bodyMap: a JSON object is needed, not a string"),
         (Api::Chat, "17", "error unmarshaling request bodyMap: a JSON object is needed, not a number"),
         (Api::Chat, "true", "error unmarshaling request bodyMap: a JSON object is needed, not a boolean"),
         (Api::Chat, "null", "invalid chat completions request: must have valid messages field"),
-        (Api::Chat, r#"{"messages":[{"role":"user","content":"x"}]"#, "error unmarshaling request bodyMap: unexpected end of JSON input"),
+        (
+            Api::Chat,
+            r#"{"messages":[{"role":"user","content":"x"}]"#,
+            "error unmarshaling request bodyMap: unexpected end of JSON input",
+        ),
         (Api::Messages, "{}", "invalid messages request: must have at least one message"),
         (Api::Messages, r#"{"messages":[]}"#, "invalid messages request: must have at least one message"),
         (Api::Responses, r#"{"input":null}"#, "invalid responses request: must have input field"),
@@ -396,7 +494,10 @@ fn the_cap_bounds_hashes_not_tokens_whatever_the_order() {
     assert_eq!(read(format!("{{{messages},{tools}}}")), early);
     let none = ReadOptions { max_blocks: 0, ..options.clone() };
     let body = format!("{{{messages},{tools}}}");
-    assert_eq!(read_chunks(Api::Chat, &[body.into()], none).expect("valid").prompts, [Prompt { tokens: early[0].tokens, contents: vec![] }]);
+    assert_eq!(
+        read_chunks(Api::Chat, &[body.into()], none).expect("valid").prompts,
+        [Prompt { tokens: early[0].tokens, contents: vec![] }]
+    );
 }
 
 #[test]
@@ -432,7 +533,8 @@ fn sorted(value: &Value) -> String {
         Value::Object(map) => {
             let mut keys: Vec<_> = map.iter().collect();
             keys.sort_by(|a, b| a.0.cmp(b.0));
-            let members: Vec<String> = keys.iter().map(|(k, v)| format!("{}:{}", Value::from(k.as_str()), sorted(v))).collect();
+            let members: Vec<String> =
+                keys.iter().map(|(k, v)| format!("{}:{}", Value::from(k.as_str()), sorted(v))).collect();
             format!("{{{}}}", members.join(","))
         }
         Value::Array(items) => format!("[{}]", items.iter().map(sorted).collect::<Vec<_>>().join(",")),
@@ -572,6 +674,32 @@ proptest! {
 }
 
 const PARTS: &[&str] = &[
-    "{", "}", "[", "]", ",", ":", "\"model\"", "\"messages\"", "\"role\"", "\"content\"", "\"tools\"", "\"prompt\"", "\"input\"", "\"items\"",
-    "\"system\"", "\"type\"", "\"text\"", "\"image_url\"", "\"url\"", "\"token_ids\"", "\"features\"", "\"mm_hashes\"", "\"a\\u00e9\"", "1", "-1", "null", "true", " ",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"model\"",
+    "\"messages\"",
+    "\"role\"",
+    "\"content\"",
+    "\"tools\"",
+    "\"prompt\"",
+    "\"input\"",
+    "\"items\"",
+    "\"system\"",
+    "\"type\"",
+    "\"text\"",
+    "\"image_url\"",
+    "\"url\"",
+    "\"token_ids\"",
+    "\"features\"",
+    "\"mm_hashes\"",
+    "\"a\\u00e9\"",
+    "1",
+    "-1",
+    "null",
+    "true",
+    " ",
 ];

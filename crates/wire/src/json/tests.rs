@@ -69,7 +69,10 @@ fn strings_come_unescaped() {
         (r#""""#, ""),
         (r#""plain""#, "plain"),
         (r#""\"\\\/\b\f\n\r\t""#, "\"\\/\u{8}\u{c}\n\r\t"),
-        (r#""\u0041\u00e9\u6708\uD83D\uDE00 and a longer tail, to leave the careful path near the end""#, "A\u{e9}\u{6708}\u{1f600} and a longer tail, to leave the careful path near the end"),
+        (
+            r#""\u0041\u00e9\u6708\uD83D\uDE00 and a longer tail, to leave the careful path near the end""#,
+            "A\u{e9}\u{6708}\u{1f600} and a longer tail, to leave the careful path near the end",
+        ),
         (r#""\ud83d\ude00""#, "\u{1f600}"),
     ] {
         assert_eq!(text_of(json), want.as_bytes(), "{json}");
@@ -89,7 +92,10 @@ fn a_lone_surrogate_becomes_the_replacement_character() {
         for cut in 0..json.len() {
             let (a, b) = json.as_bytes().split_at(cut);
             let events = tokens([a, b]).expect("valid");
-            assert!(matches!(&events[0], Event::Str { bytes, .. } if bytes == want.as_bytes()), "{json} cut at {cut}: {events:?}");
+            assert!(
+                matches!(&events[0], Event::Str { bytes, .. } if bytes == want.as_bytes()),
+                "{json} cut at {cut}: {events:?}"
+            );
         }
     }
 }
@@ -187,8 +193,10 @@ fn texts() -> impl Strategy<Value = Vec<u8>> {
     let value = leaf.prop_recursive(4, 24, 4, move |inner| {
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(|v| format!("[{}]", v.join(" ,"))),
-            prop::collection::vec((string.clone(), inner), 0..4)
-                .prop_map(|v| format!("{{{}}}", v.iter().map(|(k, v)| format!("{k}: {v}")).collect::<Vec<_>>().join(","))),
+            prop::collection::vec((string.clone(), inner), 0..4).prop_map(|v| format!(
+                "{{{}}}",
+                v.iter().map(|(k, v)| format!("{k}: {v}")).collect::<Vec<_>>().join(",")
+            )),
         ]
     });
     (value, prop::option::weighted(0.2, (any::<prop::sample::Index>(), any::<u8>()))).prop_map(|(text, damage)| {

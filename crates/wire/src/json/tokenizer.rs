@@ -328,18 +328,28 @@ impl Tokenizer {
                     break;
                 };
                 i += 6;
-                let mut c = char::from_u32(u32::from(unit));
-                if unit & 0xfc00 == 0xd800 && chunk[i..].starts_with(b"\\u") {
-                    match hex4(&chunk[i + 2..i + 6]) {
-                        Some(low) if low & 0xfc00 == 0xdc00 => {
-                            c = Some(join(unit, low));
-                            i += 6;
-                        }
-                        _ => {}
+                if unit >= 0x800 && unit & 0xf800 != 0xd800 {
+                    // Three bytes, as most scripts that clients escape, and they come in rows.
+                    let three =
+                        [0xe0 | (unit >> 12) as u8, 0x80 | (unit >> 6 & 0x3f) as u8, 0x80 | (unit & 0x3f) as u8];
+                    self.scratch[n..n + 3].copy_from_slice(&three);
+                    n += 3;
+                    if chunk[i] == b'\\' {
+                        continue;
                     }
+                } else {
+                    let mut c = char::from_u32(u32::from(unit));
+                    if unit & 0xfc00 == 0xd800
+                        && chunk[i..].starts_with(b"\\u")
+                        && let Some(low) = hex4(&chunk[i + 2..i + 6])
+                        && low & 0xfc00 == 0xdc00
+                    {
+                        c = Some(join(unit, low));
+                        i += 6;
+                    }
+                    let c = c.unwrap_or(char::REPLACEMENT_CHARACTER);
+                    n += c.encode_utf8(&mut self.scratch[n..n + 4]).len();
                 }
-                let c = c.unwrap_or(char::REPLACEMENT_CHARACTER);
-                n += c.encode_utf8(&mut self.scratch[n..n + 4]).len();
             } else {
                 let meant = UNESCAPED[usize::from(code)];
                 if meant == 0 {
@@ -475,7 +485,13 @@ impl Tokenizer {
         Ok(i)
     }
 
-    fn literal(&mut self, chunk: &[u8], mut i: usize, mut matched: usize, sink: &mut impl Sink) -> Result<usize, JsonError> {
+    fn literal(
+        &mut self,
+        chunk: &[u8],
+        mut i: usize,
+        mut matched: usize,
+        sink: &mut impl Sink,
+    ) -> Result<usize, JsonError> {
         let word = self.literal;
         while matched < word.len() {
             let Some(&byte) = chunk.get(i) else {

@@ -1,7 +1,7 @@
 //! Putting together what a response says about usage, event by event.
 
-use super::scan::{Counts, UsageScan};
 use super::Usage;
+use super::scan::{Counts, UsageScan};
 use crate::body::Api;
 
 /// Usage found so far. Of every field the newest figure that is not zero counts, because events repeat some and leave others out.

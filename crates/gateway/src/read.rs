@@ -1,0 +1,168 @@
+//! Reading a request: head, then body, chunk by chunk into the router.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_LENGTH, EXPECT, HeaderMap, HeaderValue, RETRY_AFTER};
+use http::{Response, StatusCode, request};
+use http_body::Body as _;
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use pointsman_core::Nanos;
+use pointsman_core::headers::REQUEST_ID;
+use pointsman_router::{Reading, RequestHead};
+use tokio::time::{Duration, timeout};
+
+use crate::answer::{self, Body};
+use crate::budget::Held;
+use crate::gateway::Shared;
+use crate::hop;
+
+/// Unread request bytes of a refused request that are taken and dropped, so that the client gets to read why instead of a reset, at most for this long.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// Why reading stopped.
+pub(crate) enum Stop {
+    /// The client gets this.
+    Answer(Response<Body>),
+    /// The client is gone, or does not speak HTTP.
+    Broken(hyper::Error),
+}
+
+/// Gives the request an id if it has none.
+pub(crate) fn ensure_request_id(headers: &mut HeaderMap) {
+    if headers.get(REQUEST_ID).is_none_or(HeaderValue::is_empty) {
+        let (a, b) = (fastrand::u64(..), fastrand::u64(..));
+        // The shape of a version 4 UUID, which is what people's tools expect here.
+        let id = format!(
+            "{:08x}-{:04x}-4{:03x}-{:04x}-{:012x}",
+            a >> 32,
+            (a >> 16) & 0xffff,
+            a & 0xfff,
+            (b >> 48) & 0x3fff | 0x8000,
+            b & 0xffff_ffff_ffff
+        );
+        headers.insert(REQUEST_ID, HeaderValue::try_from(id).expect("hexadecimal digits and hyphens"));
+    }
+}
+
+/// What the router is told of the request.
+pub(crate) fn head(parts: &request::Parts, received: Nanos) -> RequestHead {
+    let headers: Vec<(Box<str>, Box<str>)> = parts
+        .headers
+        .iter()
+        .filter(|(name, _)| !hop::is_forged(name.as_str()))
+        .map(|(name, value)| (Box::from(name.as_str()), String::from_utf8_lossy(value.as_bytes()).into()))
+        .collect();
+    RequestHead {
+        transport: "gateway",
+        method: Arc::from(parts.method.as_str()),
+        path: Arc::from(parts.uri.path()),
+        headers: headers.into(),
+        received,
+        subset: None,
+    }
+}
+
+/// Reads the body to its end. Trailers of a request end it and go no further.
+pub(crate) async fn body(
+    shared: &Shared,
+    parts: &request::Parts,
+    mut body: Incoming,
+    reading: &mut Reading,
+) -> Result<Held, Stop> {
+    let options = &shared.options;
+    let mut held = Held::new(&shared.metrics);
+    if body.size_hint().lower() > options.max_body_bytes {
+        return Err(refuse_large(shared, parts, body));
+    }
+    let mut total = 0_u64;
+    while !body.is_end_stream() {
+        let frame = match timeout(options.body_read_timeout, body.frame()).await {
+            Ok(Some(Ok(frame))) => frame,
+            Ok(Some(Err(error))) => return Err(Stop::Broken(error)),
+            Ok(None) => break,
+            Err(_) => {
+                shared.metrics.refuse("body_timeout");
+                let seconds = options.body_read_timeout.as_secs();
+                let message = format!("no more of the request body came within {seconds} s");
+                let mut response = answer::error(StatusCode::REQUEST_TIMEOUT, &message);
+                close(parts, &mut response);
+                return Err(Stop::Answer(response));
+            }
+        };
+        let Ok(chunk) = frame.into_data() else { continue };
+        total += chunk.len() as u64;
+        if total > options.max_body_bytes {
+            return Err(refuse_large(shared, parts, body));
+        }
+        if !held.take(chunk.len(), options.buffer_budget_bytes) {
+            drop(held);
+            shared.metrics.refuse("buffer_budget");
+            let limit = options.buffer_budget_bytes;
+            let message = format!("too many request bytes are being held (limit {limit}); try again later");
+            let mut response = answer::error(StatusCode::SERVICE_UNAVAILABLE, &message);
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            linger(parts, body, &mut response);
+            return Err(Stop::Answer(response));
+        }
+        reading.push(chunk);
+    }
+    Ok(held)
+}
+
+fn refuse_large(shared: &Shared, parts: &request::Parts, body: Incoming) -> Stop {
+    shared.metrics.refuse("body_too_large");
+    let limit = shared.options.max_body_bytes;
+    let mut response =
+        answer::error(StatusCode::PAYLOAD_TOO_LARGE, &format!("the request body is larger than {limit} bytes"));
+    linger(parts, body, &mut response);
+    Stop::Answer(response)
+}
+
+/// Lets the client finish sending for a moment, then closes.
+fn linger(parts: &request::Parts, mut body: Incoming, response: &mut Response<Body>) {
+    close(parts, response);
+    // Reading would ask for the very bytes that the client holds back until told to go on.
+    if !parts.headers.contains_key(EXPECT) {
+        tokio::spawn(timeout(LINGER, async move { while let Some(Ok(_)) = body.frame().await {} }));
+    }
+}
+
+fn close(parts: &request::Parts, response: &mut Response<Body>) {
+    if parts.version < http::Version::HTTP_2 {
+        response.headers_mut().insert(http::header::CONNECTION, HeaderValue::from_static("close"));
+    }
+}
+
+/// Whether an engine is told a length even of an empty body: where the method expects one, or the client told one.
+pub(crate) fn tells_length(parts: &request::Parts, length: u64) -> bool {
+    length > 0
+        || parts.headers.contains_key(CONTENT_LENGTH)
+        || matches!(parts.method, http::Method::POST | http::Method::PUT | http::Method::PATCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_without_an_id_gets_one_that_looks_like_a_uuid() {
+        for before in [None, Some("")] {
+            let mut headers = HeaderMap::new();
+            if let Some(before) = before {
+                headers.insert(REQUEST_ID, HeaderValue::from_static(before));
+            }
+            ensure_request_id(&mut headers);
+            let id = headers[REQUEST_ID].to_str().unwrap();
+            let lengths: Vec<usize> = id.split('-').map(str::len).collect();
+            assert_eq!(lengths, [8, 4, 4, 4, 12], "{id}");
+            assert_eq!(&id[14..15], "4", "{id}");
+            assert!(matches!(&id[19..20], "8" | "9" | "a" | "b"), "{id}");
+            ensure_request_id(&mut headers.clone());
+        }
+        let mut headers = HeaderMap::new();
+        headers.insert(REQUEST_ID, HeaderValue::from_static("mine"));
+        ensure_request_id(&mut headers);
+        assert_eq!(headers[REQUEST_ID], "mine");
+    }
+}

@@ -1,0 +1,205 @@
+//! A response that passes by.
+
+use std::error::Error;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use pointsman_router::Routed;
+use pointsman_scheduling::Termination;
+use tokio::time::{Instant, Sleep};
+
+use crate::answer;
+use crate::budget::Held;
+use crate::gateway::Shared;
+use crate::upstream::{Link, Sender};
+
+/// How a break of this response can be told to its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    /// An event stream of the OpenAI APIs: one more record.
+    Events,
+    /// An event stream of the Messages API.
+    MessagesEvents,
+    /// Anything else: only by not completing it.
+    Opaque,
+}
+
+/// An engine's response body on its way to the client. Bytes pass as they are; the router reads along. However it ends, the router hears of it exactly
+/// once: here at the last byte, or in `drop` when the client leaves or the process stops.
+pub(crate) struct Passing {
+    upstream: Incoming,
+    format: Format,
+    /// The last bytes that passed, to know whether an event is open.
+    tail: [u8; 2],
+    begun: bool,
+    ended: bool,
+    quiet: Quiet,
+    /// Present until the end is told.
+    routed: Option<Routed>,
+    connection: Option<(Arc<Link>, Sender)>,
+    shared: Arc<Shared>,
+    _held: Held,
+}
+
+impl std::fmt::Debug for Passing {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Passing").field("format", &self.format).field("ended", &self.ended).finish_non_exhaustive()
+    }
+}
+
+impl Passing {
+    pub(crate) fn new(
+        upstream: Incoming,
+        format: Format,
+        routed: Routed,
+        connection: (Arc<Link>, Sender),
+        shared: Arc<Shared>,
+        held: Held,
+    ) -> Self {
+        let quiet = Quiet { limit: shared.options.response_idle_timeout, last: Instant::now(), sleep: None };
+        Self {
+            upstream,
+            format,
+            tail: *b"\n\n",
+            begun: false,
+            ended: false,
+            quiet,
+            routed: Some(routed),
+            connection: Some(connection),
+            shared,
+            _held: held,
+        }
+    }
+
+    fn saw(&mut self, chunk: &[u8]) {
+        if let [.., a, b] = chunk {
+            self.tail = [*a, *b];
+        } else if let [b] = chunk {
+            self.tail = [self.tail[1], *b];
+        }
+        self.begun |= !chunk.is_empty();
+        if let Some(routed) = &mut self.routed {
+            routed.response_chunk(chunk);
+        }
+    }
+
+    fn complete(&mut self) {
+        self.ended = true;
+        if let Some(routed) = self.routed.take() {
+            routed.finish(Termination::Natural, None);
+        }
+        if let Some((link, sender)) = self.connection.take() {
+            link.give_back(sender);
+        }
+    }
+
+    /// The engine broke off. Gives the words for the client, where there can be any.
+    fn broken(&mut self, error: &str) -> Result<Frame<Bytes>, Box<dyn Error + Send + Sync>> {
+        self.ended = true;
+        self.connection = None;
+        self.shared.metrics.broken_streams.inc();
+        let message = match self.routed.take() {
+            Some(routed) => {
+                let when = if self.begun { "after the response had begun" } else { "before the response's first byte" };
+                let message = format!("engine {} failed {when}: {error}", routed.endpoint().name().name);
+                routed.finish(Termination::Error, Some(message.clone()));
+                message
+            }
+            None => error.to_owned(),
+        };
+        match self.format {
+            Format::Opaque => Err(message.into()),
+            format => {
+                // With CRLF two bytes do not tell the end of a line from that of an event; one needless empty line harms nobody.
+                let complete = matches!(&self.tail, b"\n\n" | b"\r\r");
+                Ok(Frame::data(answer::broken_stream_event(format == Format::MessagesEvents, complete, &message)))
+            }
+        }
+    }
+}
+
+impl Body for Passing {
+    type Data = Bytes;
+    type Error = Box<dyn Error + Send + Sync>;
+
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+        let this = self.get_mut();
+        if this.ended {
+            return Poll::Ready(None);
+        }
+        match Pin::new(&mut this.upstream).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                this.quiet.last = Instant::now();
+                if let Some(chunk) = frame.data_ref() {
+                    this.saw(chunk);
+                }
+                // With a known length nobody asks again after the last byte.
+                if this.upstream.is_end_stream() {
+                    this.complete();
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(None) => {
+                this.complete();
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(this.broken(&crate::forward::root_cause(&error)))),
+            Poll::Pending => {
+                let waited = ready!(this.quiet.poll(cx));
+                Poll::Ready(Some(this.broken(&format!("nothing came for {} s", waited.as_secs()))))
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended || self.upstream.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.ended { SizeHint::with_exact(0) } else { self.upstream.size_hint() }
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        if self.upstream.is_end_stream() {
+            // No body, or nothing left of it: it was never asked for.
+            self.complete();
+        } else if self.shared.cut() {
+            if let Some(routed) = self.routed.take() {
+                routed.finish(Termination::Shutdown, Some("the gateway stopped before the response had ended".into()));
+            }
+        }
+        // Otherwise the client left. Dropping `routed` says so; dropping `upstream` makes the engine stop.
+    }
+}
+
+/// Notices long silence with one timer that is set anew only when it rings.
+struct Quiet {
+    limit: Duration,
+    last: Instant,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Quiet {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Duration> {
+        let end = self.last + self.limit;
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
+        loop {
+            ready!(sleep.as_mut().poll(cx));
+            let end = self.last + self.limit;
+            if Instant::now() >= end {
+                return Poll::Ready(self.limit);
+            }
+            sleep.as_mut().reset(end);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The commands.
+
+use clap::{Parser, Subcommand};
+use clap_complete::Shell;
+
+use crate::check::Check;
+use crate::drain::{DRAIN_EXAMPLES, Drain, UNDRAIN_EXAMPLES};
+use crate::engine::Engine;
+use crate::explain::Explain;
+use crate::serve::Serve;
+use crate::status::Status;
+
+const EXAMPLES: &str = "\
+Examples:
+  pointsman serve
+  pointsman explain last";
+
+/// Sends each LLM request to the engine that will finish it soonest, and shows why.
+#[derive(Debug, Parser)]
+#[command(name = "pointsman", version, before_help = EXAMPLES, max_term_width = 110)]
+#[command(after_help = "Exit codes: 0 fine, 1 the answer is no, 2 wrong use, 3 could not do it.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run the gateway: route requests to engines (or, without any, to simulated ones)
+    Serve(Box<Serve>),
+    /// Show why a request went where it went
+    Explain(Explain),
+    /// Show the endpoints and what is known of them
+    Status(Status),
+    /// Take an endpoint out: it gets no new requests
+    #[command(before_help = DRAIN_EXAMPLES)]
+    Drain(Drain),
+    /// Take a drained endpoint back in
+    #[command(before_help = UNDRAIN_EXAMPLES)]
+    Undrain(Drain),
+    /// Find every fault of a configuration
+    Check(Check),
+    /// Run a simulated vLLM
+    Engine(Box<Engine>),
+    /// Print a completion script
+    #[command(before_help = "Examples:\n  pointsman completions bash > ~/.local/share/bash-completion/completions/pointsman\n  pointsman completions fish | source")]
+    Completions {
+        /// For which shell
+        shell: Shell,
+    },
+    /// Print the version
+    #[command(before_help = "Examples:\n  pointsman version\n  pointsman --version")]
+    Version,
+}

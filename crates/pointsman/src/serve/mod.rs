@@ -1,0 +1,175 @@
+//! `pointsman serve`: a pool, the sources that feed it, the gateway and the admin listener, put together.
+//!
+//! The order is chosen so that what is wrong is said before anything is visible from outside: flags and configuration, files, ports, and only then
+//! tasks. The gateway stops first and the admin listener last, so that a drain can be watched.
+
+mod banner;
+mod configuration;
+mod decision_log;
+mod demo;
+mod flags;
+mod listen;
+mod pool;
+
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pointsman_gateway::Gateway;
+use pointsman_plugins::LearnedStates;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::failure::{Exit, Failure};
+use crate::terminal::Paint;
+use banner::Banner;
+use configuration::{Configuration, Rejected};
+use decision_log::DecisionLog;
+pub(crate) use flags::Serve;
+pub(crate) use listen::{cannot_listen, stop_signal};
+
+/// How long the banner waits for the first look at every endpoint.
+const FIRST_LOOK: Duration = Duration::from_millis(1_500);
+
+/// Runs until told to stop.
+pub(crate) fn run(options: Serve) -> Result<Exit, Failure> {
+    options.check()?;
+    let states = Arc::<LearnedStates>::default();
+    let configuration = match configuration::load(&options, Arc::clone(&states)) {
+        Ok(configuration) => configuration,
+        Err(Rejected::Faults(text)) => {
+            std::io::stderr().write_all(text.as_bytes())?;
+            return Ok(Exit::No);
+        }
+        Err(Rejected::Unreadable(failure)) => return Err(failure),
+    };
+    std::io::stderr().write_all(configuration.warnings.as_bytes())?;
+    options.logging.start();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if let Some(threads) = options.threads {
+        runtime.worker_threads(usize::from(threads));
+    }
+    let runtime = runtime.enable_all().build().map_err(|e| Failure::new("cannot start the runtime").why(e))?;
+    let ended = runtime.block_on(serve(options, configuration, states));
+    // Simulated engines and polls may still be there; nobody waits for them.
+    runtime.shutdown_timeout(Duration::from_millis(100));
+    ended
+}
+
+async fn serve(options: Serve, configuration: Configuration, states: Arc<LearnedStates>) -> Result<Exit, Failure> {
+    let Configuration { name, compiled, .. } = configuration;
+    let profiles = compiled.scheduler.profiles.clone();
+    let wiring = pool::Wiring::prepare(&options, &compiled)?;
+    let log = options.decision_log.as_deref().map(|path| DecisionLog::start(path, options.decision_log_sample)).transpose()?;
+    let pool = pool::make(&options, compiled, states);
+    let gateway = Gateway::new(Arc::clone(&pool), options.gateway_options())
+        .map_err(|e| Failure::new("the gateway cannot start").why(e).next("look at --tls-cert, --tls-key and --engine-ca"))?;
+    let (listener, listen) = bind(options.listen, "--listen").await?;
+    let (admin_listener, admin) = bind(options.admin_listen, "--admin-listen").await?;
+
+    let demo = if wiring.has_endpoints() { None } else { Some(demo::start(options.demo).await?) };
+    let simulated = demo.as_ref().map(|demo| demo.endpoints.clone());
+    let feed = wiring.start(&options, &pool, simulated.unwrap_or_default())?;
+    let log = log.map(Arc::new);
+    if let Some(log) = &log {
+        pool.metrics.register(|registry| log.counts().register(registry));
+        let log = Arc::clone(log);
+        pool.on_finished(Box::new(move |decision| log.take(decision)));
+    }
+    tokio::spawn(housekeeping(Arc::clone(&pool)));
+    tokio::spawn(hang_ups(log.clone()));
+
+    let (stop, stopped) = watch::channel(Stage::Running);
+    tokio::spawn(signals(stop.clone()));
+    let guard = pointsman_admin::Guard {
+        allowed_hosts: options.admin_allowed_host.clone(),
+        token: options.admin_token.clone(),
+        read_only: options.admin_read_only,
+    };
+    let admin_stop = reached(stopped.clone(), Stage::Drained);
+    let admin_task = tokio::spawn(pointsman_admin::serve(admin_listener, Arc::clone(&pool), guard, admin_stop));
+    let gateway_stop = reached(stopped, Stage::Draining);
+    let gateway_task = tokio::spawn(async move { gateway.serve(listener, gateway_stop).await });
+
+    pool::first_look(&pool, FIRST_LOOK).await;
+    let banner = Banner {
+        simulated: demo.is_some(),
+        frozen: options.demo.is_some(),
+        gateway: listen,
+        tls: options.is_tls(),
+        admin,
+        fleet: &pool.fleet.snapshot(),
+        configuration: &name,
+        profiles: &profiles,
+    };
+    let _ = std::io::stderr().write_all(banner.render(Paint::stderr()).as_bytes());
+
+    let served = gateway_task.await;
+    stop.send_replace(Stage::Drained);
+    let _ = admin_task.await;
+    drop(feed);
+    if let Some(log) = &log {
+        log.close();
+    }
+    match served {
+        Ok(Ok(())) => Ok(Exit::Fine),
+        Ok(Err(error)) => Err(Failure::new("the gateway stopped").why(error)),
+        Err(error) => Err(Failure::new("the gateway stopped in a way it never should").why(error).next("please report this")),
+    }
+}
+
+async fn bind(address: SocketAddr, flag: &str) -> Result<(TcpListener, SocketAddr), Failure> {
+    let listener = TcpListener::bind(address).await.map_err(|e| cannot_listen(address, flag, &e))?;
+    let bound = listener.local_addr().unwrap_or(address);
+    Ok((listener, bound))
+}
+
+/// Where the process is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Running,
+    Draining,
+    Drained,
+}
+
+async fn reached(mut stage: watch::Receiver<Stage>, wanted: Stage) {
+    // A sender that is gone means that the process is over, too.
+    let _ = stage.wait_for(|now| *now >= wanted).await;
+}
+
+/// The first signal begins the drain, the second one ends the process.
+async fn signals(stop: watch::Sender<Stage>) {
+    stop_signal().await;
+    tracing::info!("stopping: running requests may finish; a second signal stops at once");
+    stop.send_if_modified(|stage| {
+        let begins = *stage == Stage::Running;
+        if begins {
+            *stage = Stage::Draining;
+        }
+        begins
+    });
+    stop_signal().await;
+    tracing::warn!("stopped at once: requests under way were cut off");
+    std::process::exit(3);
+}
+
+async fn housekeeping(pool: Arc<pointsman_router::Pool>) {
+    let mut beat = tokio::time::interval(Duration::from_secs(1));
+    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        beat.tick().await;
+        pool.housekeeping();
+    }
+}
+
+/// SIGHUP: whoever rotates logs has moved the file away. Without a log there is nothing to do, but the process must not end by it.
+async fn hang_ups(log: Option<Arc<DecisionLog>>) {
+    let Ok(mut hang_up) = signal(SignalKind::hangup()) else { return };
+    while hang_up.recv().await.is_some() {
+        if let Some(log) = &log {
+            log.reopen();
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! Steps `gather`, `schedule` and `send`: from a request that is understood to an endpoint, with the record of how.
+
+use crate::pool::Pool;
+use crate::read::Reading;
+use crate::resolve::{Located, Resolved, locate, resolve};
+use crate::routed::{Routed, RoutedParts};
+use bytes::Bytes;
+use parking_lot::Mutex;
+use pointsman_core::{ErrorCode, Nanos, Refusal, xxh64};
+use pointsman_fleet::Snapshot;
+use pointsman_scheduling::record::{Decision, Outcome, ProfileRecord, Signals, Steps};
+use pointsman_scheduling::{Candidate, Cycle, Facts, Scheduled, Scope};
+use pointsman_wire::body::{Api, splice};
+use std::cell::RefCell;
+use std::sync::Arc;
+
+/// A request that is not routed.
+#[derive(Debug)]
+pub struct Refused {
+    /// What the client is told.
+    pub refusal: Refusal,
+    /// The record.
+    pub decision: Arc<Decision>,
+}
+
+thread_local! {
+    static RNG: RefCell<fastrand::Rng> = RefCell::new(fastrand::Rng::new());
+}
+
+pub(crate) fn with_rng<R>(run: impl FnOnce(&mut fastrand::Rng) -> R) -> R {
+    RNG.with_borrow_mut(run)
+}
+
+/// Time between the steps of one request.
+struct Laps<'a> {
+    pool: &'a Pool,
+    then: Nanos,
+}
+
+impl Laps<'_> {
+    fn lap(&mut self) -> u64 {
+        let now = self.pool.clock.now();
+        let took = now.since(self.then).as_nanos() as u64;
+        self.then = now;
+        took
+    }
+}
+
+/// Everything a record is made of but the profiles.
+struct Sketch<'a> {
+    reading: &'a Reading,
+    model: Arc<str>,
+    target: Arc<str>,
+    request_id: Arc<str>,
+    tokens: u64,
+    blocks: u32,
+    steps: Steps,
+}
+
+pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
+    let pool = Arc::clone(&reading.pool);
+    let mut laps = Laps { pool: &pool, then: pool.clock.now() };
+    let mut steps = Steps::default();
+    let fleet = pool.fleet.snapshot();
+
+    let parsed = reading.parsed();
+    steps.read = laps.lap();
+    let id: Arc<str> = reading.head.header(pointsman_core::headers::REQUEST_ID).unwrap_or_default().into();
+    let early = |refusal, model: Arc<str>, steps| {
+        let sketch = Sketch {
+            reading: &reading,
+            target: Arc::clone(&model),
+            model,
+            request_id: Arc::clone(&id),
+            tokens: 0,
+            blocks: 0,
+            steps,
+        };
+        refuse(&pool, sketch, refusal, &fleet, Box::new([]))
+    };
+    let parsed = match parsed {
+        Ok(parsed) => parsed,
+        Err(refusal) => return Err(early(refusal, "".into(), steps)),
+    };
+    let resolved = match resolve(&reading, parsed) {
+        Ok(resolved) => resolved,
+        Err((refusal, model)) => return Err(early(refusal, model, steps)),
+    };
+    let now = pool.clock.now();
+    let located = locate(&fleet, &reading.head, &resolved.request.target_model, now, pool.stale_after);
+    pool.metrics.received(&resolved.request);
+    steps.resolve = laps.lap();
+    schedule(&reading, resolved, &fleet, &located, now, laps, steps)
+}
+
+fn schedule(
+    reading: &Reading,
+    resolved: Resolved,
+    fleet: &Arc<Snapshot>,
+    located: &Located<'_>,
+    now: Nanos,
+    mut laps: Laps<'_>,
+    mut steps: Steps,
+) -> Result<Routed, Refused> {
+    let pool = &reading.pool;
+    let compiled = &reading.active.compiled;
+    let Resolved { request, stream, rewrite } = resolved;
+    let tokens = request.prompt_tokens();
+    let blocks: usize = request.prompts.iter().map(|p| p.contents.len()).sum();
+    let sketch = |steps| Sketch {
+        reading,
+        model: Arc::clone(&request.incoming_model),
+        target: Arc::clone(&request.target_model),
+        request_id: Arc::clone(&request.id),
+        tokens,
+        blocks: blocks as u32,
+        steps,
+    };
+    let kept: Vec<u32> = (0..located.candidates.len() as u32).collect();
+    let all = Scope { all: &located.candidates, kept: &kept };
+    if all.is_empty() {
+        let refusal = located.refusal(&request.target_model);
+        let profiles = bystanders(compiled, located, &Facts::default());
+        return Err(refuse(pool, sketch(steps), refusal, fleet, profiles));
+    }
+
+    // Gather.
+    let mut facts = compiled.columns.facts();
+    let mut then = laps.then;
+    for producer in &compiled.producers {
+        producer.produce(&request, all, now, &mut facts);
+        let after = pool.clock.now();
+        producer.timing.observe(after.since(then).as_nanos() as f64 / 1e9);
+        then = after;
+    }
+    steps.gather = laps.lap();
+
+    // Schedule.
+    let cycle = Cycle { request: &request, facts: &facts, now };
+    let scheduled = with_rng(|rng| compiled.scheduler.schedule(&cycle, all, rng, &*pool.clock));
+    steps.schedule = laps.lap();
+    let model = &*request.target_model;
+    let profiles: Box<[ProfileRecord]> = scheduled
+        .runs
+        .iter()
+        .map(|(p, run)| {
+            let profile = &compiled.scheduler.profiles[*p];
+            let signals = |c: &Candidate<'_>| Signals::of(c, model, now);
+            ProfileRecord::of(profile, run, &located.candidates, &located.out, &facts, signals, tokens)
+        })
+        .collect();
+    let Scheduled { runs, primary } = scheduled;
+    pool.metrics.scheduled(steps.schedule as f64 / 1e9);
+    let primary = match primary {
+        Ok(primary) => primary,
+        Err(refusal) => {
+            pool.metrics.attempt_failed(model);
+            return Err(refuse(pool, sketch(steps), refusal, fleet, profiles));
+        }
+    };
+    let Some(run) = runs.into_iter().find(|(p, _)| *p == primary).map(|(_, run)| run).filter(|r| !r.picked.is_empty())
+    else {
+        pool.metrics.attempt_failed(model);
+        let refusal = Refusal::new(ErrorCode::Internal, "results must be greater than zero");
+        return Err(refuse(pool, sketch(steps), refusal, fleet, profiles));
+    };
+
+    // Send.
+    let body = match &rewrite {
+        Some(span) => splice(&reading.chunks, span.clone(), &request.target_model),
+        None => reading.chunks.clone(),
+    };
+    let hashes = pool.record_block_hashes.then(|| salted(&facts));
+    let places: Vec<u32> = located.candidates.iter().map(|c| c.index).collect();
+    let predicted = facts.any_prefix().and_then(|p| p.get(run.picked[0] as usize)).map_or(0, |p| p.tokens(tokens));
+    let endpoint = &fleet.endpoints[places[run.picked[0] as usize] as usize];
+    let outcome = Outcome {
+        endpoint: Some(Arc::clone(endpoint.meta.host_port_shared())),
+        cached_tokens_predicted: predicted,
+        ..Outcome::default()
+    };
+    let parts = RoutedParts {
+        pool: Arc::clone(pool),
+        active: Arc::clone(&reading.active),
+        fleet: Arc::clone(fleet),
+        api: reading.path.map_or(Api::Raw, |p| p.api),
+        request,
+        facts,
+        places,
+        run,
+        primary,
+        stream,
+        body,
+    };
+    let mut routed = Routed::new(parts);
+    steps.send = laps.lap();
+    let sketch = Sketch {
+        reading,
+        model: Arc::clone(&routed.request().incoming_model),
+        target: Arc::clone(&routed.request().target_model),
+        request_id: Arc::clone(&routed.request().id),
+        tokens,
+        blocks: blocks as u32,
+        steps,
+    };
+    let decision = record(pool, sketch, fleet, profiles, hashes, outcome);
+    pool.metrics.processed(laps.then.since(reading.head.received));
+    routed.on_record(decision);
+    Ok(routed)
+}
+
+/// Profiles of a request that had no candidates: who was out, and why.
+fn bystanders(compiled: &pointsman_plugins::Compiled, located: &Located<'_>, facts: &Facts) -> Box<[ProfileRecord]> {
+    let run = pointsman_scheduling::ProfileRun::default();
+    let signals = |c: &Candidate<'_>| Signals::of(c, "", Nanos(0));
+    let record = |profile| ProfileRecord::of(profile, &run, &[], &located.out, facts, signals, 0);
+    compiled.scheduler.profiles.iter().take(1).map(record).collect()
+}
+
+/// Block hashes under a salt of the process, so that equal prompts can be told from a recording, but not what they were.
+fn salted(facts: &Facts) -> Box<[u64]> {
+    static SALT: std::sync::OnceLock<u64> = std::sync::OnceLock::new();
+    let salt = *SALT.get_or_init(|| fastrand::u64(..));
+    let hash = |h: &pointsman_core::BlockHash| {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&salt.to_le_bytes());
+        bytes[8..].copy_from_slice(&h.0.to_le_bytes());
+        xxh64(&bytes)
+    };
+    facts.chains.iter().flatten().map(hash).collect()
+}
+
+fn record(
+    pool: &Pool,
+    sketch: Sketch<'_>,
+    fleet: &Arc<Snapshot>,
+    profiles: Box<[ProfileRecord]>,
+    block_hashes: Option<Box<[u64]>>,
+    outcome: Outcome,
+) -> Arc<Decision> {
+    let at = pool.clock.unix_millis();
+    let head = &sketch.reading.head;
+    let decision = Arc::new(Decision {
+        id: pool.ids.next(at),
+        at_unix_ms: at,
+        request_id: sketch.request_id,
+        transport: head.transport,
+        method: Arc::clone(&head.method),
+        path: Arc::clone(&head.path),
+        model: sketch.model,
+        target_model: sketch.target,
+        prompt_tokens_estimated: sketch.tokens,
+        blocks: (sketch.reading.block_tokens, sketch.blocks),
+        config_version: sketch.reading.active.version,
+        fleet: Arc::clone(fleet),
+        profiles,
+        steps: sketch.steps,
+        block_hashes,
+        outcome: Mutex::new(outcome),
+    });
+    pool.ring.push(Arc::clone(&decision));
+    decision
+}
+
+fn refuse(
+    pool: &Pool,
+    sketch: Sketch<'_>,
+    refusal: Refusal,
+    fleet: &Arc<Snapshot>,
+    profiles: Box<[ProfileRecord]>,
+) -> Refused {
+    pool.metrics.refused(&sketch.model, &sketch.target, refusal.code);
+    pool.metrics.processed(pool.clock.now().since(sketch.reading.head.received));
+    let outcome = Outcome {
+        status: Some(refusal.code.status()),
+        error: Some(refusal.message.to_string()),
+        ended: Some("refused"),
+        ..Outcome::default()
+    };
+    let decision = record(pool, sketch, fleet, profiles, None, outcome);
+    pool.tell_finished(&decision);
+    Refused { refusal, decision }
+}
+
+/// Bytes of a body in pieces.
+pub(crate) fn length(chunks: &[Bytes]) -> u64 {
+    chunks.iter().map(|c| c.len() as u64).sum()
+}

@@ -1,0 +1,654 @@
+//! Requests and latency (metrics 2.1), and what is counted per model and endpoint (2.3, 3.2).
+//!
+//! Series are found by model, target, fairness id and priority in one of a few maps, by reference: a request writes out no label. Values that clients
+//! control are bounded.
+
+use super::bounded::Bounded;
+use super::in_flight::{EndpointFamilies, EndpointSeries};
+use super::{Families, buckets};
+use hashbrown::{Equivalent, HashMap};
+use parking_lot::RwLock;
+use pointsman_core::{ErrorCode, xxh64};
+use pointsman_fleet::Endpoint;
+use pointsman_scheduling::{Request, Termination};
+use pointsman_wire::usage::Usage;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::{Family, MetricConstructor};
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use std::sync::Arc;
+use std::time::Duration;
+
+const SHARDS: usize = 16;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Model4 {
+    model_name: String,
+    target_model_name: String,
+    fairness_id: String,
+    priority: i32,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Model3 {
+    model_name: String,
+    target_model_name: String,
+    priority: i32,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Model2 {
+    model_name: String,
+    target_model_name: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Model1 {
+    model_name: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Failed {
+    model_name: String,
+    target_model_name: String,
+    fairness_id: String,
+    priority: i32,
+    error_code: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OldFailed {
+    model_name: String,
+    target_model_name: String,
+    error_code: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Aborted {
+    model_name: String,
+    target_model_name: String,
+    fairness_id: String,
+    priority: i32,
+    cause: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Streamed {
+    model_name: String,
+    target_model_name: String,
+    fairness_id: String,
+    priority: i32,
+    streaming: &'static str,
+}
+
+/// Makes histograms of one set of bounds.
+#[derive(Clone, Copy, Debug)]
+struct Bounds(fn() -> Histogram);
+
+impl MetricConstructor<Histogram> for Bounds {
+    fn new_metric(&self) -> Histogram {
+        (self.0)()
+    }
+}
+
+type Histograms<L> = Family<L, Histogram, Bounds>;
+
+macro_rules! bounds {
+    ($name:ident) => {
+        Bounds(|| Histogram::new(buckets::$name.iter().copied()))
+    };
+    ($name:ident()) => {
+        Bounds(|| Histogram::new(buckets::$name()))
+    };
+}
+
+/// A histogram under both names.
+#[derive(Debug)]
+struct Twin {
+    new: Histogram,
+    old: Option<Histogram>,
+}
+
+impl Twin {
+    fn observe(&self, value: f64) {
+        self.new.observe(value);
+        if let Some(old) = &self.old {
+            old.observe(value);
+        }
+    }
+}
+
+/// A family of histograms by all four labels, and its predecessor by the two models.
+#[derive(Debug)]
+struct TwinFamily {
+    new: Histograms<Model4>,
+    old: Option<Histograms<Model2>>,
+}
+
+impl TwinFamily {
+    fn new(f: &mut Families<'_>, name: &str, help: &str, old: Option<&str>, bounds: Bounds) -> Self {
+        let new = Histograms::new_with_constructor(bounds);
+        f.new_name(name, help, new.clone());
+        let old = old.filter(|_| f.old).map(|old| {
+            let family = Histograms::new_with_constructor(bounds);
+            f.old_name(old, name, family.clone());
+            family
+        });
+        Self { new, old }
+    }
+
+    fn of(&self, l: &Model4, old: &Model2) -> Twin {
+        Twin { new: self.new.get_or_create_owned(l), old: self.old.as_ref().map(|f| f.get_or_create_owned(old)) }
+    }
+}
+
+/// Identity of a series.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+struct Key {
+    model: Arc<str>,
+    target: Arc<str>,
+    fairness: Arc<str>,
+    priority: i32,
+}
+
+#[derive(Hash)]
+struct Wanted<'a> {
+    model: &'a str,
+    target: &'a str,
+    fairness: &'a str,
+    priority: i32,
+}
+
+impl Equivalent<Key> for Wanted<'_> {
+    fn equivalent(&self, key: &Key) -> bool {
+        *key.model == *self.model
+            && *key.target == *self.target
+            && *key.fairness == *self.fairness
+            && key.priority == self.priority
+    }
+}
+
+type Shard = RwLock<HashMap<Key, Arc<RequestSeries>>>;
+
+/// The families, and the series in use.
+pub(super) struct Requests {
+    models: Bounded,
+    fairness: Bounded,
+    shards: Vec<Shard>,
+    received: Family<Model4, Counter>,
+    total: Family<Model4, Counter>,
+    old_total: Family<Model3, Counter>,
+    errors: Family<Failed, Counter>,
+    old_errors: Family<OldFailed, Counter>,
+    aborted: Family<Aborted, Counter>,
+    running: Family<Model4, Gauge>,
+    old_running: Family<Model1, Gauge>,
+    duration: TwinFamily,
+    size: TwinFamily,
+    response_size: TwinFamily,
+    input: TwinFamily,
+    output: TwinFamily,
+    cached: TwinFamily,
+    ntpot: TwinFamily,
+    ttft: Histograms<Streamed>,
+    tpot: Histograms<Model4>,
+    itl: Histograms<Model4>,
+    processing: Histogram,
+    response_processing: Histogram,
+    endpoints: EndpointFamilies,
+}
+
+impl Requests {
+    pub(super) fn new(f: &mut Families<'_>) -> Self {
+        let twin = |f: &mut Families<'_>, name, help, old, bounds| TwinFamily::new(f, name, help, Some(old), bounds);
+        let m = Self {
+            models: Bounded::default(),
+            fairness: Bounded::default(),
+            shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            received: Family::default(),
+            total: Family::default(),
+            old_total: Family::default(),
+            errors: Family::default(),
+            old_errors: Family::default(),
+            aborted: Family::default(),
+            running: Family::default(),
+            old_running: Family::default(),
+            duration: twin(
+                f,
+                "request_duration_seconds",
+                "Time from receipt to the end of the response",
+                "inference_objective_request_duration_seconds",
+                bounds!(GEN),
+            ),
+            size: twin(
+                f,
+                "request_size_bytes",
+                "Size of request bodies as received",
+                "inference_objective_request_sizes",
+                bounds!(request_bytes()),
+            ),
+            response_size: twin(
+                f,
+                "response_size_bytes",
+                "Size of response bodies",
+                "inference_objective_response_sizes",
+                bounds!(response_bytes()),
+            ),
+            input: twin(
+                f,
+                "request_input_tokens",
+                "Prompt tokens as the engine counts them",
+                "inference_objective_input_tokens",
+                bounds!(input_tokens()),
+            ),
+            output: twin(
+                f,
+                "request_output_tokens",
+                "Generated tokens as the engine counts them",
+                "inference_objective_output_tokens",
+                bounds!(output_tokens()),
+            ),
+            cached: twin(
+                f,
+                "request_cached_tokens",
+                "Prompt tokens that the engine had cached",
+                "inference_objective_prompt_cached_tokens",
+                bounds!(input_tokens()),
+            ),
+            ntpot: twin(
+                f,
+                "request_ntpot_seconds",
+                "Duration divided by generated tokens",
+                "inference_objective_normalized_time_per_output_token_seconds",
+                bounds!(NTPOT),
+            ),
+            ttft: Histograms::new_with_constructor(bounds!(TTFT)),
+            tpot: Histograms::new_with_constructor(bounds!(TPOT)),
+            itl: Histograms::new_with_constructor(bounds!(ITL)),
+            processing: Histogram::new(buckets::REQPROC.iter().copied()),
+            response_processing: Histogram::new(buckets::RESPPROC.iter().copied()),
+            endpoints: EndpointFamilies::new(f),
+        };
+        f.new_name("request_received", "Requests, counted before any of them is refused", m.received.clone());
+        f.new_name("request", "Requests that were routed", m.total.clone());
+        f.old_name("inference_objective_request", "request_total", m.old_total.clone());
+        f.new_name(
+            "request_error",
+            "Requests that were refused, or that the engine answered with an error",
+            m.errors.clone(),
+        );
+        f.old_name("inference_objective_request_error", "request_error_total", m.old_errors.clone());
+        f.new_name("request_aborted", "Requests whose response did not come to its end", m.aborted.clone());
+        f.new_name("request_running", "Requests in progress", m.running.clone());
+        f.old_name("inference_objective_running_requests", "request_running", m.old_running.clone());
+        f.new_name(
+            "request_ttft_seconds",
+            "Time from receipt to the first byte of the response's body",
+            m.ttft.clone(),
+        );
+        f.new_name(
+            "request_streaming_tpot_seconds",
+            "Time per generated token after the first, of streams",
+            m.tpot.clone(),
+        );
+        f.new_name("request_streaming_itl_seconds", "Gap between chunks of a stream", m.itl.clone());
+        let help = "Time from receipt to the decision";
+        f.new_name("request_processing_duration_seconds", help, m.processing.clone());
+        let help = "Time from the response's head to its end";
+        f.new_name("response_processing_duration_seconds", help, m.response_processing.clone());
+        m
+    }
+
+    pub(super) fn series(&self, request: &Request) -> Arc<RequestSeries> {
+        self.find(&Wanted {
+            model: &request.incoming_model,
+            target: &request.target_model,
+            fairness: &request.fairness_id,
+            priority: request.priority,
+        })
+    }
+
+    fn find(&self, wanted: &Wanted<'_>) -> Arc<RequestSeries> {
+        if let Some(known) = self.shard(wanted).read().get(wanted) {
+            return Arc::clone(known);
+        }
+        let key = Key {
+            model: self.models.admit(wanted.model),
+            target: self.models.admit(wanted.target),
+            fairness: self.fairness.admit(wanted.fairness),
+            priority: wanted.priority,
+        };
+        let admitted =
+            Wanted { model: &key.model, target: &key.target, fairness: &key.fairness, priority: key.priority };
+        let mut shard = self.shard(&admitted).write();
+        if let Some(known) = shard.get(&admitted) {
+            return Arc::clone(known);
+        }
+        let series = Arc::new(self.make(&key));
+        shard.insert(key, Arc::clone(&series));
+        series
+    }
+
+    fn shard(&self, wanted: &Wanted<'_>) -> &Shard {
+        let mix = xxh64(wanted.target.as_bytes()) ^ xxh64(wanted.fairness.as_bytes()).rotate_left(7);
+        &self.shards[(mix % SHARDS as u64) as usize]
+    }
+
+    fn make(&self, key: &Key) -> RequestSeries {
+        let (model, target, fairness) = (key.model.to_string(), key.target.to_string(), key.fairness.to_string());
+        let priority = key.priority;
+        let l4 = Model4 {
+            model_name: model.clone(),
+            target_model_name: target.clone(),
+            fairness_id: fairness.clone(),
+            priority,
+        };
+        let l3 = Model3 { model_name: model.clone(), target_model_name: target.clone(), priority };
+        let l2 = Model2 { model_name: model.clone(), target_model_name: target.clone() };
+        let streamed = |streaming| {
+            self.ttft.get_or_create_owned(&Streamed {
+                model_name: model.clone(),
+                target_model_name: target.clone(),
+                fairness_id: fairness.clone(),
+                priority,
+                streaming,
+            })
+        };
+        let failed = |error_code| {
+            let new = Failed {
+                model_name: model.clone(),
+                target_model_name: target.clone(),
+                fairness_id: fairness.clone(),
+                priority,
+                error_code,
+            };
+            let old = OldFailed { model_name: model.clone(), target_model_name: target.clone(), error_code };
+            (self.errors.get_or_create_owned(&new), self.old_errors.get_or_create_owned(&old))
+        };
+        let aborted = |cause| {
+            self.aborted.get_or_create_owned(&Aborted {
+                model_name: model.clone(),
+                target_model_name: target.clone(),
+                fairness_id: fairness.clone(),
+                priority,
+                cause,
+            })
+        };
+        RequestSeries {
+            received: self.received.get_or_create_owned(&l4),
+            total: (self.total.get_or_create_owned(&l4), self.old_total.get_or_create_owned(&l3)),
+            engine_errors: failed(ErrorCode::ModelServerError.as_str()),
+            gateway_errors: failed(ErrorCode::BadGateway.as_str()),
+            disconnects: aborted("client_disconnect"),
+            aborts: aborted("error"),
+            running: (!key.model.is_empty()).then(|| {
+                let old = Model1 { model_name: model.clone() };
+                (self.running.get_or_create_owned(&l4), self.old_running.get_or_create_owned(&old))
+            }),
+            duration: self.duration.of(&l4, &l2),
+            size: self.size.of(&l4, &l2),
+            response_size: self.response_size.of(&l4, &l2),
+            input: self.input.of(&l4, &l2),
+            output: self.output.of(&l4, &l2),
+            cached: self.cached.of(&l4, &l2),
+            ntpot: self.ntpot.of(&l4, &l2),
+            ttft: [streamed("false"), streamed("true")],
+            tpot: self.tpot.get_or_create_owned(&l4),
+            itl: self.itl.get_or_create_owned(&l4),
+            target: Arc::clone(&key.target),
+            fairness: Arc::clone(&key.fairness),
+            priority,
+            endpoints: RwLock::default(),
+        }
+    }
+
+    /// The series of a request at an endpoint.
+    pub(super) fn at(
+        &self,
+        series: &RequestSeries,
+        endpoint: &Endpoint,
+        producer: Option<&str>,
+    ) -> Arc<EndpointSeries> {
+        if let Some(known) = series.endpoints.read().get(&endpoint.id) {
+            return Arc::clone(known);
+        }
+        let made = self.endpoints.make(endpoint, producer, &series.target, &series.fairness, series.priority);
+        Arc::clone(series.endpoints.write().entry(endpoint.id).or_insert(made))
+    }
+
+    /// Series of an endpoint that is gone go with it.
+    pub(super) fn endpoint_left(&self, endpoint: &Endpoint) {
+        for shard in &self.shards {
+            for series in shard.read().values() {
+                series.endpoints.write().remove(&endpoint.id);
+            }
+        }
+        self.endpoints.remove(endpoint);
+    }
+
+    pub(super) fn attempt_failed(&self, model: &str) {
+        self.endpoints.attempt_failed(&self.models.admit(model));
+    }
+
+    /// A request that never had an endpoint.
+    pub(super) fn refused(&self, model: &str, target: &str, code: ErrorCode) {
+        let (model_name, target_model_name) =
+            (self.models.admit(model).to_string(), self.models.admit(target).to_string());
+        let error_code = code.as_str();
+        let old =
+            OldFailed { model_name: model_name.clone(), target_model_name: target_model_name.clone(), error_code };
+        self.old_errors.get_or_create(&old).inc();
+        let fairness_id = pointsman_core::headers::DEFAULT_FAIRNESS_ID.to_owned();
+        let new = Failed { model_name, target_model_name, fairness_id, priority: 0, error_code };
+        self.errors.get_or_create(&new).inc();
+    }
+
+    pub(super) fn processed(&self, took: Duration) {
+        self.processing.observe(took.as_secs_f64());
+    }
+
+    pub(super) fn response_processed(&self, took: Duration) {
+        self.response_processing.observe(took.as_secs_f64());
+    }
+}
+
+/// The series of one model, target, fairness id and priority.
+#[derive(Debug)]
+pub(crate) struct RequestSeries {
+    received: Counter,
+    total: (Counter, Counter),
+    engine_errors: (Counter, Counter),
+    gateway_errors: (Counter, Counter),
+    disconnects: Counter,
+    aborts: Counter,
+    running: Option<(Gauge, Gauge)>,
+    duration: Twin,
+    size: Twin,
+    response_size: Twin,
+    input: Twin,
+    output: Twin,
+    cached: Twin,
+    ntpot: Twin,
+    ttft: [Histogram; 2],
+    tpot: Histogram,
+    itl: Histogram,
+    target: Arc<str>,
+    fairness: Arc<str>,
+    priority: i32,
+    endpoints: RwLock<HashMap<u64, Arc<EndpointSeries>>>,
+}
+
+/// How a routed request ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Ended {
+    /// How.
+    pub how: Termination,
+    /// What is counted as an error.
+    pub code: Option<ErrorCode>,
+    /// Tokens as the engine counted them.
+    pub usage: Option<Usage>,
+    /// From receipt to now.
+    pub duration: Duration,
+    /// From receipt to the first body byte.
+    pub ttft: Option<Duration>,
+    /// Bytes of the response's body.
+    pub response_bytes: u64,
+    /// Whether it was a stream.
+    pub streaming: bool,
+}
+
+impl RequestSeries {
+    pub(crate) fn received(&self) {
+        self.received.inc();
+    }
+
+    pub(crate) fn started(&self, size_bytes: u64) {
+        self.total.0.inc();
+        self.total.1.inc();
+        self.size.observe(size_bytes as f64);
+        if let Some((new, old)) = &self.running {
+            new.inc();
+            old.inc();
+        }
+    }
+
+    pub(crate) fn gap(&self, gap: Duration) {
+        self.itl.observe(gap.as_secs_f64());
+    }
+
+    pub(crate) fn ended(&self, e: &Ended) {
+        if let Some((new, old)) = &self.running {
+            new.dec();
+            old.dec();
+        }
+        let errors = match e.code {
+            Some(ErrorCode::ModelServerError) => Some(&self.engine_errors),
+            Some(_) => Some(&self.gateway_errors),
+            None => None,
+        };
+        if let Some((new, old)) = errors {
+            new.inc();
+            old.inc();
+        }
+        if let Some(ttft) = e.ttft {
+            self.ttft[usize::from(e.streaming)].observe(ttft.as_secs_f64());
+        }
+        match e.how {
+            Termination::Natural => {}
+            Termination::ClientDisconnect => {
+                self.disconnects.inc();
+                return;
+            }
+            Termination::Error | Termination::Shutdown => {
+                self.aborts.inc();
+                return;
+            }
+        }
+        let duration = e.duration.as_secs_f64();
+        self.duration.observe(duration);
+        self.response_size.observe(e.response_bytes as f64);
+        let Some(usage) = e.usage else { return };
+        if usage.prompt > 0 {
+            self.input.observe(usage.prompt as f64);
+        }
+        if usage.completion > 0 {
+            self.output.observe(usage.completion as f64);
+            self.ntpot.observe(duration / usage.completion as f64);
+        }
+        if let Some(cached) = usage.cached {
+            self.cached.observe(cached as f64);
+        }
+        if let Some(ttft) = e.ttft.filter(|_| e.streaming && usage.completion > 1) {
+            self.tpot.observe((e.duration.saturating_sub(ttft)).as_secs_f64() / (usage.completion - 1) as f64);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus_client::encoding::text::encode;
+    use prometheus_client::registry::Registry;
+
+    fn fresh() -> (Registry, Requests) {
+        let mut registry = Registry::default();
+        let requests = Requests::new(&mut Families { registry: &mut registry, old: true });
+        (registry, requests)
+    }
+
+    fn request(model: &str, fairness: &str) -> Request {
+        Request {
+            incoming_model: model.into(),
+            target_model: model.into(),
+            fairness_id: fairness.into(),
+            ..Request::default()
+        }
+    }
+
+    #[test]
+    fn the_worked_example_of_the_specification_holds() {
+        let (registry, requests) = fresh();
+        let series = requests.series(&request("m", "f"));
+        series.started(10);
+        series.gap(Duration::from_millis(20));
+        series.gap(Duration::from_millis(30));
+        series.ended(&Ended {
+            how: Termination::Natural,
+            code: None,
+            usage: Some(Usage { prompt: 100, completion: 3, total: 103, cached: Some(64) }),
+            duration: Duration::from_millis(350),
+            ttft: Some(Duration::from_millis(300)),
+            response_bytes: 9,
+            streaming: true,
+        });
+        let mut page = String::new();
+        encode(&mut page, &registry).expect("writing to a string");
+        let sum = |name: &str| -> f64 {
+            let line = page.lines().find(|l| l.starts_with(&format!("{name}_sum"))).expect(name);
+            line.rsplit(' ').next().and_then(|v| v.parse().ok()).expect("a number")
+        };
+        for (name, want) in [
+            ("llm_d_epp_request_streaming_tpot_seconds", 0.025),
+            ("llm_d_epp_request_ntpot_seconds", 0.35 / 3.0),
+            ("llm_d_epp_request_duration_seconds", 0.35),
+            ("inference_objective_request_duration_seconds", 0.35),
+            ("llm_d_epp_request_streaming_itl_seconds", 0.05),
+            ("llm_d_epp_request_input_tokens", 100.0),
+            ("llm_d_epp_request_output_tokens", 3.0),
+            ("llm_d_epp_request_cached_tokens", 64.0),
+            ("inference_objective_prompt_cached_tokens", 64.0),
+        ] {
+            assert!((sum(name) - want).abs() < 1e-9, "{name}");
+        }
+        assert!(page.contains("llm_d_epp_request_ttft_seconds_count{model_name=\"m\",target_model_name=\"m\",fairness_id=\"f\",priority=\"0\",streaming=\"true\"} 1"));
+        assert!(page.contains("inference_objective_running_requests{model_name=\"m\"} 0"));
+    }
+
+    #[test]
+    fn br_36_client_controlled_labels_stay_bounded_and_running_ends_at_zero() {
+        let (registry, requests) = fresh();
+        for i in 0..5000 {
+            let series = requests.series(&request(&format!("m{i}"), &format!("t{i}")));
+            series.started(1);
+            series.ended(&Ended {
+                how: Termination::ClientDisconnect,
+                code: None,
+                usage: None,
+                duration: Duration::ZERO,
+                ttft: None,
+                response_bytes: 0,
+                streaming: false,
+            });
+        }
+        let mut page = String::new();
+        encode(&mut page, &registry).expect("writing to a string");
+        let of = |name: &str| page.lines().filter(|l| l.starts_with(name)).collect::<Vec<_>>();
+        let totals = of("llm_d_epp_request_total{");
+        assert_eq!(totals.len(), 1001);
+        assert!(totals.iter().any(|l| l.contains("model_name=\"other\"")
+            && l.contains("fairness_id=\"other\"")
+            && l.ends_with(" 4000")));
+        assert!(of("llm_d_epp_request_running{").iter().all(|l| l.ends_with(" 0")));
+    }
+}

@@ -1,0 +1,175 @@
+//! A pool: a fleet, the configuration in force, and all that is kept about requests to it. A value, not a global: a process may hold several.
+
+use crate::head::RequestHead;
+use crate::metrics::Metrics;
+use crate::read::Reading;
+use arc_swap::ArcSwap;
+use parking_lot::RwLock;
+use pointsman_core::Clock;
+use pointsman_fleet::{Fleet, FleetEvent};
+use pointsman_plugins::{Compiled, LearnedStates};
+use pointsman_scheduling::record::{Decision, DecisionIds, Ring};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What a pool is made with.
+#[derive(Clone, Debug)]
+pub struct PoolOptions {
+    /// Name, a label of its metrics.
+    pub name: String,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// What plugins have learned; shared with the compilation.
+    pub states: Arc<LearnedStates>,
+    /// Bytes of decision records kept.
+    pub record_bytes: usize,
+    /// Whether records hold the (salted) block hashes of prompts.
+    pub record_block_hashes: bool,
+    /// Age at which an engine's gauges count as unknown; zero keeps them for ever.
+    pub stale_after: Duration,
+    /// Whether metrics are exported under their deprecated names too.
+    pub old_metric_names: bool,
+}
+
+impl Default for PoolOptions {
+    fn default() -> Self {
+        Self {
+            name: "default".to_owned(),
+            clock: Arc::new(pointsman_core::SystemClock::default()),
+            states: Arc::default(),
+            record_bytes: 8 << 20,
+            record_block_hashes: false,
+            stale_after: Duration::from_secs(2),
+            old_metric_names: true,
+        }
+    }
+}
+
+/// A configuration in force.
+#[derive(Debug)]
+pub struct Active {
+    /// Grows with each configuration that took force, from 1.
+    pub version: u64,
+    /// What was compiled.
+    pub compiled: Compiled,
+}
+
+/// Told of every decision whose request is over.
+pub type FinishedListener = Box<dyn Fn(&Arc<Decision>) + Send + Sync>;
+
+/// A pool. See the [module](self).
+pub struct Pool {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Where time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Its endpoints.
+    pub fleet: Arc<Fleet>,
+    /// The newest decision records.
+    pub ring: Ring,
+    /// Its metrics.
+    pub metrics: Metrics,
+    pub(crate) ids: DecisionIds,
+    pub(crate) stale_after: Duration,
+    pub(crate) record_block_hashes: bool,
+    active: ArcSwap<Active>,
+    states: Arc<LearnedStates>,
+    finished: RwLock<Option<FinishedListener>>,
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    /// A pool without endpoints.
+    #[must_use]
+    pub fn new(options: PoolOptions, compiled: Compiled) -> Arc<Self> {
+        let metrics = Metrics::new(&options.name, options.old_metric_names);
+        let fleet = Arc::new(Fleet::new(Arc::clone(&options.clock)));
+        let pool = Arc::new(Self {
+            name: options.name.into(),
+            clock: options.clock,
+            fleet,
+            ring: Ring::new(options.record_bytes),
+            active: ArcSwap::from_pointee(Active { version: 1, compiled: timed(compiled, &metrics) }),
+            metrics,
+            ids: DecisionIds::default(),
+            stale_after: options.stale_after,
+            record_block_hashes: options.record_block_hashes,
+            states: options.states,
+            finished: RwLock::new(None),
+        });
+        let of = Arc::downgrade(&pool);
+        pool.fleet.subscribe(Box::new(move |event| {
+            if let (Some(pool), FleetEvent::Removed(endpoint)) = (of.upgrade(), event) {
+                pool.states.endpoint_left(endpoint);
+                pool.metrics.endpoint_left(endpoint);
+            }
+        }));
+        pool
+    }
+
+    /// The configuration in force.
+    #[must_use]
+    pub fn active(&self) -> Arc<Active> {
+        self.active.load_full()
+    }
+
+    /// Puts another configuration in force, for requests that begin from now on. What plugins learned stays.
+    pub fn activate(&self, compiled: Compiled) -> u64 {
+        let version = self.active.load().version + 1;
+        self.active.store(Arc::new(Active { version, compiled: timed(compiled, &self.metrics) }));
+        version
+    }
+
+    /// Slow work, to be called about once a second.
+    pub fn housekeeping(&self) {
+        self.states.refresh(&self.fleet.load());
+    }
+
+    /// Sets who is told of every decision whose request is over.
+    pub fn on_finished(&self, listener: FinishedListener) {
+        *self.finished.write() = Some(listener);
+    }
+
+    pub(crate) fn tell_finished(&self, decision: &Arc<Decision>) {
+        if let Some(listener) = &*self.finished.read() {
+            listener(decision);
+        }
+    }
+
+    /// Step one of a request: its head is here.
+    #[must_use]
+    pub fn begin(self: &Arc<Self>, head: RequestHead) -> Reading {
+        Reading::new(Arc::clone(self), head)
+    }
+}
+
+/// Wires the plugins' durations to the metrics.
+fn timed(mut compiled: Compiled, metrics: &Metrics) -> Compiled {
+    let time = |point, type_name: &str, name: &str| metrics.plugin_timing(point, type_name, name);
+    let s = &mut compiled.scheduler;
+    s.handler.timing = time("ProfilePicker", &s.handler.type_name, &s.handler.name);
+    for profile in &mut s.profiles {
+        for f in &mut profile.filters {
+            f.timing = time("Filter", &f.type_name, &f.name);
+        }
+        for w in &mut profile.scorers {
+            w.scorer.timing = time("Scorer", &w.scorer.type_name, &w.scorer.name);
+            metrics.count_nan_of(&w.scorer.name, &w.scorer.nan);
+        }
+        profile.picker.timing = time("Picker", &profile.picker.type_name, &profile.picker.name);
+    }
+    for p in &mut compiled.producers {
+        p.timing = time("DataProducer", &p.type_name, &p.name);
+    }
+    for h in &mut compiled.hooks {
+        h.timing = time("PreRequest", &h.type_name, &h.name);
+    }
+    metrics.follow_prefix(&compiled.prefix);
+    compiled
+}

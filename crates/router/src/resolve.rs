@@ -1,0 +1,118 @@
+//! Step `resolve`: who asks for what, and which endpoints may serve it at all.
+
+use crate::head::RequestHead;
+use crate::read::Reading;
+use pointsman_core::{ErrorCode, Nanos, Refusal, headers};
+use pointsman_fleet::{Endpoint, Snapshot};
+use pointsman_scheduling::record::Reason;
+use pointsman_scheduling::{Candidate, PromptBlocks, Request};
+use pointsman_wire::body::ParsedBody;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What the body said, as scheduling needs it.
+pub(crate) struct Resolved {
+    pub(crate) request: Request,
+    /// The client asked for a stream.
+    pub(crate) stream: bool,
+    /// Where the model stands in the body, when it must be replaced.
+    pub(crate) rewrite: Option<std::ops::Range<usize>>,
+}
+
+/// Model, priority, fairness id, tokens.
+///
+/// # Errors
+/// 400 when a path that needs a model has none.
+pub(crate) fn resolve(reading: &Reading, parsed: Option<ParsedBody>) -> Result<Resolved, (Refusal, Arc<str>)> {
+    let head = &reading.head;
+    let needs_model = parsed.is_some() && reading.path.is_some_and(|p| p.needs_model);
+    let parsed = parsed.unwrap_or(ParsedBody {
+        api: pointsman_wire::body::Api::Raw,
+        model: None,
+        model_span: None,
+        stream: false,
+        max_output_tokens: None,
+        cache_salt: None,
+        prompts: Vec::new(),
+        features: Vec::new(),
+    });
+    let incoming: Arc<str> = parsed.model.as_deref().unwrap_or_default().into();
+    let rewrite = head.aliased(headers::MODEL_REWRITE, headers::MODEL_REWRITE_OLD).filter(|_| needs_model);
+    let target: Arc<str> = match rewrite {
+        Some(model) if !model.is_empty() && *model != *incoming => model.into(),
+        _ => Arc::clone(&incoming),
+    };
+    if needs_model && target.is_empty() {
+        return Err((Refusal::new(ErrorCode::BadRequest, "model not found in request body"), incoming));
+    }
+    // A compressed body cannot be spliced; it goes on as it came.
+    let compressed = head.header("content-encoding").is_some_and(|e| !e.eq_ignore_ascii_case("identity"));
+    let rewritten = (target != incoming && !compressed).then_some(parsed.model_span).flatten();
+    let fairness = head.aliased(headers::FAIRNESS_ID, headers::FAIRNESS_ID_OLD).filter(|f| !f.is_empty());
+    let request = Request {
+        id: head.header(headers::REQUEST_ID).unwrap_or_default().into(),
+        target_model: if target != incoming && rewritten.is_none() { Arc::clone(&incoming) } else { target },
+        incoming_model: incoming,
+        headers: Arc::clone(&head.headers),
+        // Objectives come with the Kubernetes objects that define them.
+        priority: 0,
+        fairness_id: fairness.unwrap_or(headers::DEFAULT_FAIRNESS_ID).into(),
+        size_bytes: reading.bytes,
+        prompts: parsed.prompts.into_iter().map(|p| PromptBlocks { tokens: p.tokens, contents: p.contents }).collect(),
+        block_tokens: reading.block_tokens,
+        cache_salt: parsed.cache_salt.as_deref().unwrap_or_default().into(),
+        max_output_tokens: parsed.max_output_tokens,
+        received: head.received,
+    };
+    Ok(Resolved { request, stream: parsed.stream, rewrite: rewritten })
+}
+
+/// The endpoints a request may go to, and those it may not with the reason.
+pub(crate) struct Located<'a> {
+    pub(crate) candidates: Vec<Candidate<'a>>,
+    pub(crate) out: Vec<(u32, Reason)>,
+}
+
+/// Ready endpoints of the subset whose engines list the model, as far as their lists are known.
+pub(crate) fn locate<'a>(
+    fleet: &'a Snapshot,
+    head: &RequestHead,
+    model: &str,
+    now: Nanos,
+    stale_after: Duration,
+) -> Located<'a> {
+    let mut located = Located { candidates: Vec::with_capacity(fleet.endpoints.len()), out: Vec::new() };
+    for (index, endpoint) in fleet.endpoints.iter().enumerate() {
+        let index = index as u32;
+        if head.subset.as_ref().is_some_and(|s| !s.iter().any(|entry| names(entry, endpoint))) {
+            located.out.push((index, Reason::Text("not in the subset that the proxy allows")));
+        } else if !endpoint.ready() {
+            let report = endpoint.health.describe();
+            located.out.push((index, Reason::NotReady(report.reason.unwrap_or_else(|| "not ready".into()))));
+        } else if !model.is_empty() && endpoint.engine.serves(model) == Some(false) {
+            located.out.push((index, Reason::ModelNotServed));
+        } else {
+            located.candidates.push(Candidate::read(endpoint, index, now, stale_after));
+        }
+    }
+    located
+}
+
+/// Whether a subset entry (`ip:port`, `[ip]:port` or `ip`) means this endpoint.
+fn names(entry: &str, endpoint: &Endpoint) -> bool {
+    let bare = entry.strip_prefix('[').and_then(|e| e.strip_suffix(']')).unwrap_or(entry);
+    entry == endpoint.host_port() || bare == endpoint.meta.address
+}
+
+impl Located<'_> {
+    /// Why there is nobody to choose from.
+    pub(crate) fn refusal(&self, model: &str) -> Refusal {
+        let unserved = self.out.iter().any(|(_, r)| *r == Reason::ModelNotServed);
+        // An engine that is not ready may well serve the model: only if every one that could answer says no, it is unknown.
+        let others = self.out.iter().any(|(_, r)| matches!(r, Reason::NotReady(_)));
+        if unserved && !others {
+            return Refusal::new(ErrorCode::NotFound, format!("The model `{model}` does not exist."));
+        }
+        Refusal::no_endpoints()
+    }
+}

@@ -1,0 +1,319 @@
+//! Step `observe`: what becomes of a routed request. Its end is reached exactly once, on every path.
+
+use crate::decide::{length, with_rng};
+use crate::metrics::{InFlight, RequestSeries};
+use crate::pool::{Active, Pool};
+use bytes::Bytes;
+use pointsman_core::{ErrorCode, Nanos};
+use pointsman_fleet::{Endpoint, Snapshot};
+use pointsman_scheduling::record::{Decision, Retry};
+use pointsman_scheduling::{Chosen, Facts, Held, ProfileRun, Request, Termination};
+use pointsman_wire::body::Api;
+use pointsman_wire::usage::{Observed, UsageReader};
+use std::sync::Arc;
+
+/// What a routed request is made of.
+pub(crate) struct RoutedParts {
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) active: Arc<Active>,
+    pub(crate) fleet: Arc<Snapshot>,
+    pub(crate) api: Api,
+    pub(crate) request: Request,
+    pub(crate) facts: Facts,
+    /// Fleet place of each candidate.
+    pub(crate) places: Vec<u32>,
+    pub(crate) run: ProfileRun,
+    /// Number of the primary profile.
+    pub(crate) primary: usize,
+    pub(crate) stream: bool,
+    pub(crate) body: Vec<Bytes>,
+}
+
+/// A request on its way. Dropping it unfinished means that the client has left.
+pub struct Routed {
+    parts: RoutedParts,
+    decision: Option<Arc<Decision>>,
+    /// Candidate it goes to, and those that could not serve it.
+    candidate: u32,
+    tried: Vec<u32>,
+    endpoint: Arc<Endpoint>,
+    sent: Option<Sent>,
+    series: Arc<RequestSeries>,
+    response: Response,
+    done: bool,
+}
+
+/// What is charged to the endpoint it was sent to.
+struct Sent {
+    held: Vec<Box<dyn Held>>,
+    in_flight: InFlight,
+    tokens: u64,
+}
+
+#[derive(Default)]
+struct Response {
+    status: Option<u16>,
+    usage: Option<UsageReader>,
+    streaming: bool,
+    bytes: u64,
+    head_at: Option<Nanos>,
+    first_at: Option<Nanos>,
+    last_at: Option<Nanos>,
+}
+
+impl std::fmt::Debug for Routed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Routed")
+            .field("endpoint", &self.endpoint.name())
+            .field("tried", &self.tried)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Routed {
+    pub(crate) fn new(parts: RoutedParts) -> Self {
+        let candidate = parts.run.picked[0];
+        let endpoint = Arc::clone(&parts.fleet.endpoints[parts.places[candidate as usize] as usize]);
+        let series = parts.pool.metrics.series(&parts.request);
+        let mut routed = Self {
+            series,
+            decision: None,
+            candidate,
+            tried: Vec::new(),
+            endpoint,
+            sent: None,
+            response: Response::default(),
+            done: false,
+            parts,
+        };
+        routed.send();
+        let p = &routed.parts;
+        p.pool.metrics.prefix_hit(&p.active.compiled.prefix, &p.facts, candidate as usize, p.request.prompt_tokens());
+        routed.series.started(p.request.size_bytes);
+        routed
+    }
+
+    pub(crate) fn request(&self) -> &Request {
+        &self.parts.request
+    }
+
+    pub(crate) fn on_record(&mut self, decision: Arc<Decision>) {
+        self.decision = Some(decision);
+    }
+
+    /// Charges the endpoint, and tells the plugins.
+    fn send(&mut self) {
+        let p = &self.parts;
+        let hooks = &p.active.compiled.hooks;
+        let chosen = Chosen {
+            request: &p.request,
+            facts: &p.facts,
+            endpoint: &self.endpoint,
+            candidate: self.candidate as usize,
+            candidates: p.places.len(),
+        };
+        let mut held = Vec::new();
+        let mut then = p.pool.clock.now();
+        for hook in hooks {
+            held.extend(hook.chosen(&chosen));
+            let now = p.pool.clock.now();
+            hook.timing.observe(now.since(then).as_nanos() as f64 / 1e9);
+            then = now;
+        }
+        let uncached = p.facts.any_uncached().and_then(|u| u.get(self.candidate as usize)).copied();
+        let tokens = uncached.unwrap_or_else(|| p.request.prompt_tokens());
+        self.endpoint.load.charge(1, tokens);
+        let at = p.pool.metrics.at(&self.series, &p.active.compiled, &self.endpoint);
+        at.attempt();
+        self.sent = Some(Sent { held, in_flight: InFlight::charge(at, tokens), tokens });
+    }
+
+    /// The record of its decision.
+    #[must_use]
+    pub fn decision(&self) -> &Arc<Decision> {
+        self.decision.as_ref().expect("a request leaves the router with its record")
+    }
+
+    /// The endpoint to send to now.
+    #[must_use]
+    pub fn endpoint(&self) -> &Arc<Endpoint> {
+        &self.endpoint
+    }
+
+    /// Endpoints to offer to a proxy, best first: all that the picker returned.
+    pub fn destinations(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
+        let p = &self.parts;
+        p.run.picked.iter().map(|&c| &p.fleet.endpoints[p.places[c as usize] as usize])
+    }
+
+    /// The body to forward, in pieces.
+    #[must_use]
+    pub fn body(&self) -> &[Bytes] {
+        &self.parts.body
+    }
+
+    /// Bytes of the body to forward.
+    #[must_use]
+    pub fn body_len(&self) -> u64 {
+        length(&self.parts.body)
+    }
+
+    /// Whether the client asked for a stream.
+    #[must_use]
+    pub fn streaming(&self) -> bool {
+        self.parts.stream
+    }
+
+    /// As what its body was read.
+    #[must_use]
+    pub fn api(&self) -> Api {
+        self.parts.api
+    }
+
+    /// The endpoint could not serve it, for the reason `error`: its credit is withdrawn, and the request moves to the next best endpoint that is still ready
+    /// and was not tried. `false` when there is none; the request then stays where it was, uncharged.
+    pub fn retry(&mut self, error: &str) -> bool {
+        self.withdraw();
+        let failed = Arc::clone(self.endpoint.meta.host_port_shared());
+        self.tried.push(self.candidate);
+        let p = &self.parts;
+        let ready = |c: u32| p.fleet.endpoints[p.places[c as usize] as usize].ready();
+        let left: Vec<usize> =
+            (0..p.run.kept.len()).filter(|&i| !self.tried.contains(&p.run.kept[i]) && ready(p.run.kept[i])).collect();
+        let totals: Vec<f64> = left.iter().map(|&i| p.run.totals[i]).collect();
+        let mut picked = Vec::new();
+        if !totals.is_empty() {
+            let picker = &p.active.compiled.scheduler.profiles[p.primary].picker;
+            with_rng(|rng| picker.pick(&totals, rng, &mut picked));
+        }
+        let next = picked.first().and_then(|&i| left.get(i)).map(|&i| p.run.kept[i]);
+        if let Some(decision) = &self.decision {
+            decision.outcome.lock().retries.push(Retry { endpoint: failed, error: error.to_owned() });
+        }
+        let Some(next) = next else { return false };
+        self.candidate = next;
+        self.endpoint = Arc::clone(&p.fleet.endpoints[p.places[next as usize] as usize]);
+        self.send();
+        let p = &self.parts;
+        p.pool.metrics.retried();
+        let predicted =
+            p.facts.any_prefix().and_then(|m| m.get(next as usize)).map_or(0, |m| m.tokens(p.request.prompt_tokens()));
+        if let Some(decision) = &self.decision {
+            let mut outcome = decision.outcome.lock();
+            outcome.endpoint = Some(Arc::clone(self.endpoint.meta.host_port_shared()));
+            outcome.cached_tokens_predicted = predicted;
+        }
+        true
+    }
+
+    fn withdraw(&mut self) {
+        if let Some(sent) = self.sent.take() {
+            self.endpoint.load.release(1, sent.tokens);
+            sent.held.into_iter().for_each(Held::withdrawn);
+        }
+    }
+
+    /// The response's head is here.
+    pub fn response_head(&mut self, status: u16, content_type: Option<&str>, content_encoding: Option<&str>) {
+        let events = content_type.is_some_and(|t| t.to_ascii_lowercase().contains("text/event-stream"));
+        self.response.status = Some(status);
+        self.response.streaming = events || self.parts.stream;
+        self.response.head_at = Some(self.parts.pool.clock.now());
+        if self.parts.api.is_read() && status < 400 {
+            self.response.usage = Some(UsageReader::new(self.parts.api, content_type, content_encoding));
+        }
+        if let Some(decision) = &self.decision {
+            decision.outcome.lock().status = Some(status);
+        }
+    }
+
+    /// A piece of the response's body is on its way to the client.
+    pub fn response_chunk(&mut self, chunk: &[u8]) {
+        if chunk.is_empty() {
+            return;
+        }
+        let now = self.parts.pool.clock.now();
+        self.response.bytes += chunk.len() as u64;
+        match self.response.last_at {
+            None => {
+                self.response.first_at = Some(now);
+                if let Some(sent) = &mut self.sent {
+                    sent.held.iter_mut().for_each(|h| h.first_byte());
+                    // Prompt tokens are computed once the first byte comes.
+                    self.endpoint.load.release(0, std::mem::take(&mut sent.tokens));
+                    sent.in_flight.prompt_done();
+                }
+                if let Some(decision) = &self.decision {
+                    decision.outcome.lock().ttft_ms = Some(millis(now, self.parts.request.received));
+                }
+            }
+            Some(last) if self.response.streaming => self.series.gap(now.since(last)),
+            Some(_) => {}
+        }
+        self.response.last_at = Some(now);
+        if let Some(usage) = &mut self.response.usage {
+            usage.push(chunk);
+        }
+    }
+
+    /// The request is over. `error` says what went wrong, if anything did.
+    pub fn finish(mut self, how: Termination, error: Option<String>) {
+        self.end(how, error);
+    }
+
+    fn end(&mut self, how: Termination, error: Option<String>) {
+        if std::mem::replace(&mut self.done, true) {
+            return;
+        }
+        if let Some(sent) = self.sent.take() {
+            self.endpoint.load.release(1, sent.tokens);
+            sent.held.into_iter().for_each(|h| h.ended(how));
+        }
+        let p = &self.parts;
+        let now = p.pool.clock.now();
+        let observed = self.response.usage.take().map(UsageReader::finish).unwrap_or_default();
+        let Observed { usage, .. } = observed;
+        let code = match self.response.status {
+            Some(status) if status >= 400 => Some(ErrorCode::ModelServerError),
+            None if how == Termination::Error => Some(ErrorCode::BadGateway),
+            _ => None,
+        };
+        let r = &self.response;
+        self.series.ended(&crate::metrics::Ended {
+            how,
+            code,
+            usage,
+            duration: now.since(p.request.received),
+            ttft: r.first_at.map(|t| t.since(p.request.received)),
+            response_bytes: r.bytes,
+            streaming: r.streaming,
+        });
+        if let Some(r) = self.response.head_at {
+            p.pool.metrics.response_processed(now.since(r));
+        }
+        if let Some(decision) = &self.decision {
+            {
+                let mut outcome = decision.outcome.lock();
+                outcome.duration_ms = Some(millis(now, p.request.received));
+                outcome.ended = Some(how.as_str());
+                outcome.error = error;
+                if let Some(usage) = usage {
+                    outcome.prompt_tokens = Some(usage.prompt);
+                    outcome.completion_tokens = Some(usage.completion);
+                    outcome.cached_tokens = usage.cached;
+                }
+            }
+            p.pool.tell_finished(decision);
+        }
+    }
+}
+
+impl Drop for Routed {
+    fn drop(&mut self) {
+        self.end(Termination::ClientDisconnect, None);
+    }
+}
+
+fn millis(now: Nanos, since: Nanos) -> f64 {
+    (now.since(since).as_nanos() as f64 / 1e3).round() / 1e3
+}

@@ -1,0 +1,135 @@
+//! Fetching one page of one endpoint, again and again.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use pointsman_fleet::Endpoint;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::health::Probe;
+use crate::http::{Client, Discard, FetchError, Get, Peer};
+use crate::page::Page;
+use crate::schedule::Beat;
+use crate::scrape::{Extractor, ScrapeSource};
+use crate::shard::Shared;
+
+/// What a fetch may take, connecting included.
+const DEADLINE: Duration = Duration::from_secs(1);
+/// Longest pause after failures.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const ACCEPT: &str = "text/plain;version=0.0.4,*/*;q=0.1";
+
+/// The loop over one page.
+pub(crate) struct ScrapeTask {
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) source: Arc<ScrapeSource>,
+    pub(crate) beat: Beat,
+    pub(crate) probe: Arc<Probe>,
+    pub(crate) shared: Arc<Shared>,
+}
+
+impl ScrapeTask {
+    /// Never ends by itself.
+    ///
+    /// A moment of the beat that passes while a fetch is under way is dropped. After a failure, moments are skipped for a pause that doubles up to
+    /// a second: an engine that is gone is asked once a second, one that comes back is on its old beat again.
+    pub(crate) async fn run(self, first: Instant) {
+        let Self { source, endpoint, shared, .. } = &self;
+        let peer = Peer::metrics(&endpoint.meta, source.port, source.secure, &source.tls);
+        let get = Get::new(&peer, &source.path, ACCEPT);
+        let mut client = Client::new(peer, Arc::clone(&shared.connects));
+        let stats = &shared.stats;
+        let mut pause = Duration::ZERO;
+        let mut due = first;
+        loop {
+            sleep_until(due).await;
+            let fetched = match timeout(DEADLINE, self.once(&mut client, &get)).await {
+                Ok(fetched) => fetched,
+                Err(_) => Err(FetchError::Late(DEADLINE)),
+            };
+            let now = Instant::now();
+            match fetched {
+                Ok(()) => {
+                    stats.scrapes.fetch_add(1, Ordering::Relaxed);
+                    if !pause.is_zero() {
+                        tracing::info!(endpoint = %endpoint.name(), "metrics are back");
+                    }
+                    pause = Duration::ZERO;
+                    let next = self.beat.after(now);
+                    stats.dropped_ticks.fetch_add(self.beat.skipped(due, next), Ordering::Relaxed);
+                    due = next;
+                }
+                Err(error) => {
+                    client.close();
+                    self.failed(&error, pause.is_zero());
+                    pause = (pause * 2).clamp(self.beat.period().min(LONGEST_PAUSE), LONGEST_PAUSE);
+                    due = self.beat.after(now + pause - self.beat.period().min(pause));
+                }
+            }
+        }
+    }
+
+    async fn once(&self, client: &mut Client, get: &Get) -> Result<(), FetchError> {
+        if self.source.extractors.is_empty() {
+            let status = client.get(get, &mut Discard::default()).await?;
+            return if status == 200 { Ok(()) } else { Err(FetchError::Status(status.as_u16())) };
+        }
+        let mut page = self.shared.pages.take();
+        let status = client.get(get, &mut page).await?;
+        if status != 200 {
+            return Err(FetchError::Status(status.as_u16()));
+        }
+        self.read(&page);
+        Ok(())
+    }
+
+    fn read(&self, page: &Page) {
+        let Self { endpoint, source, shared, .. } = self;
+        let now = shared.clock.now();
+        let mut usable = false;
+        for extractor in &source.extractors {
+            // A page that trips an extractor must not end the scraping of its endpoint.
+            let extract = AssertUnwindSafe(|| extractor.extract(&endpoint.meta, page.bytes()));
+            let Ok(extracted) = catch_unwind(extract) else {
+                tracing::error!(endpoint = %endpoint.name(), extractor = extractor.type_name(), "extractor panicked");
+                self.count(&**extractor);
+                continue;
+            };
+            if extracted.errors > 0 {
+                self.count(&**extractor);
+            }
+            usable |= endpoint.engine.apply(now, &extracted.scraped);
+            if endpoint.engine.engine().as_deref() != Some(&*extracted.engine) {
+                endpoint.engine.set_engine(extracted.engine);
+            }
+        }
+        if usable {
+            self.probe.scraped(endpoint, &*shared.clock);
+        } else {
+            self.note("nothing usable in the metrics page");
+        }
+    }
+
+    fn count(&self, extractor: &dyn Extractor) {
+        self.shared.counters.extract_error(self.source.type_name, extractor.type_name());
+    }
+
+    fn failed(&self, error: &FetchError, news: bool) {
+        self.shared.stats.failed_scrapes.fetch_add(1, Ordering::Relaxed);
+        self.shared.counters.poll_error(self.source.type_name);
+        let error = error.to_string();
+        if news {
+            tracing::warn!(endpoint = %self.endpoint.name(), error, "metrics cannot be fetched");
+        }
+        self.note(&error);
+    }
+
+    /// Kept until the next good page; not stored again while it stays the same.
+    fn note(&self, error: &str) {
+        if self.endpoint.engine.last_error().as_deref() != Some(error) {
+            self.endpoint.engine.fail(error);
+        }
+    }
+}
