@@ -21,12 +21,12 @@ pub(crate) struct Shown {
     ready: bool,
     since: String,
     since_ms: u64,
-    reason: Option<Arc<str>>,
+    reason: Option<String>,
     conditions: Vec<&'static str>,
     scrape_age_ms: Option<u64>,
-    scrape_error: Option<Arc<str>>,
-    engine: Option<Arc<str>>,
-    models: Option<Vec<Arc<str>>>,
+    scrape_error: Option<String>,
+    engine: Option<String>,
+    models: Option<Vec<String>>,
     running: Option<f64>,
     waiting: Option<f64>,
     kv_cache_usage: Option<f64>,
@@ -38,8 +38,8 @@ pub(crate) struct Shown {
 
 #[derive(Debug, Serialize)]
 struct Lora {
-    running: Vec<Arc<str>>,
-    waiting: Vec<Arc<str>>,
+    running: Vec<String>,
+    waiting: Vec<String>,
     max: Option<u32>,
 }
 
@@ -60,18 +60,18 @@ impl Shown {
             ready: health.ready,
             since: rfc3339(health.since_unix_millis),
             since_ms: now.since(health.since).as_millis() as u64,
-            reason: health.reason,
+            reason: health.reason.as_deref().map(str::to_owned),
             conditions: Condition::ALL.iter().filter(|c| endpoint.health.has(**c)).map(|c| c.as_str()).collect(),
             scrape_age_ms: age_ms(endpoint.engine.scraped_at(), now),
-            scrape_error: endpoint.engine.last_error(),
-            engine: endpoint.engine.engine(),
-            models: endpoint.engine.models().map(|models| models.to_vec()),
+            scrape_error: endpoint.engine.last_error().as_deref().map(str::to_owned),
+            engine: endpoint.engine.engine().as_deref().map(str::to_owned),
+            models: endpoint.engine.models().map(|models| names(&models)),
             running: known(signals.known_running(), signals.running),
             waiting: known(signals.known_waiting(), signals.waiting),
             kv_cache_usage: known(signals.known_kv(), signals.kv_usage),
             lora: told.then(|| Lora {
-                running: adapters.active().to_vec(),
-                waiting: adapters.waiting().to_vec(),
+                running: names(adapters.active()),
+                waiting: names(adapters.waiting()),
                 max: Some(adapters.max_active()).filter(|max| *max > 0),
             }),
             in_flight: endpoint.load.requests(),
@@ -79,6 +79,10 @@ impl Shown {
             cached_blocks: view.cached_blocks(endpoint),
         }
     }
+}
+
+fn names(names: &[Arc<str>]) -> Vec<String> {
+    names.iter().map(|name| name.to_string()).collect()
 }
 
 fn rfc3339(unix_millis: u64) -> String {

@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 
 use hyper::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode, Uri};
-use pointsman_scheduling::record::DecisionId;
+use pointsman_scheduling::record::{Decision, DecisionId};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::endpoints::{Shown, Unfound, drain, find};
@@ -32,6 +33,24 @@ Pointsman: admin listener
 
 On a terminal: pointsman explain last, pointsman status
 ";
+
+// Written straight from these: going by way of a `Value` would sort the keys, and the order of the scorers means something.
+
+#[derive(Serialize)]
+struct Endpoints {
+    endpoints: Vec<Shown>,
+}
+
+#[derive(Serialize)]
+struct Changed {
+    changed: bool,
+    endpoint: Shown,
+}
+
+#[derive(Serialize)]
+struct Decisions<'a> {
+    decisions: Vec<&'a Decision>,
+}
 
 /// One request, without its body: none of ours needs one.
 pub(crate) struct Ask<'a> {
@@ -67,7 +86,7 @@ pub(crate) fn answer(view: &impl View, guard: &Guard, ask: &Ask<'_>) -> Reply {
         "/api/endpoints" => only(ask, read, |_| {
             let fleet = view.fleet();
             let endpoints: Vec<Shown> = fleet.endpoints.iter().map(|e| Shown::of(e, view)).collect();
-            json_reply(&json!({"endpoints": endpoints}))
+            json_reply(&Endpoints { endpoints })
         }),
         "/api/decisions" => only(ask, read, |ask| decisions(view, ask.uri.query().unwrap_or(""))),
         _ => match path.strip_prefix("/api/decisions/") {
@@ -117,7 +136,7 @@ fn change(view: &impl View, guard: &Guard, ask: &Ask<'_>, name: &str, out: bool)
         }
     };
     let changed = drain(endpoint, out, ask.peer, guard.token.is_some(), view.clock());
-    json_reply(&json!({"changed": changed, "endpoint": Shown::of(endpoint, view)}))
+    json_reply(&Changed { changed, endpoint: Shown::of(endpoint, view) })
 }
 
 fn decisions(view: &impl View, query: &str) -> Reply {
@@ -135,7 +154,8 @@ fn decisions(view: &impl View, query: &str) -> Reply {
             _ => return fault(StatusCode::BAD_REQUEST, "known parameters are limit and after"),
         }
     }
-    json_reply(&json!({"decisions": view.decisions(limit, after)}))
+    let decisions = view.decisions(limit, after);
+    json_reply(&Decisions { decisions: decisions.iter().map(|d| &**d).collect() })
 }
 
 fn decision(view: &impl View, id: &str) -> Reply {

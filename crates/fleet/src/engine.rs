@@ -30,9 +30,9 @@ pub struct Scraped {
 /// The load signals of one engine, read once per request and endpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct EngineView {
-    /// Requests that wait; whole, not negative. 0 when unknown.
+    /// Requests that wait; whole. 0 when unknown.
     pub waiting: f64,
-    /// Requests that run; whole, not negative. 0 when unknown.
+    /// Requests that run; whole. 0 when unknown.
     pub running: f64,
     /// Share of KV-cache blocks in use, 0 to 1. 0 when unknown.
     pub kv_usage: f64,
@@ -137,7 +137,7 @@ impl EngineState {
     /// Takes over what was read, field by field, and tells whether anything was usable; only then does it count as a
     /// good scrape.
     ///
-    /// Numbers that are not finite are ignored (the field ages), negative ones become 0, counts are truncated to whole
+    /// Numbers that are not finite are ignored (the field ages), counts are truncated to whole
     /// requests, KV usage is held within 0 to 1. A page that told load but no LoRA clears the adapters: an engine that
     /// restarted without them must not keep attracting them.
     pub fn apply(&self, now: Nanos, scraped: &Scraped) -> bool {
@@ -150,7 +150,7 @@ impl EngineState {
         ] {
             let Some(value) = value.filter(|v| v.is_finite()) else { continue };
             // `+ 0.0` turns the -0.0 that truncation can leave into 0.0.
-            signal.write(if whole { value.trunc().max(0.0) } else { value.clamp(0.0, 1.0) } + 0.0, now);
+            signal.write(if whole { value.trunc() } else { value.clamp(0.0, 1.0) } + 0.0, now);
             load = true;
         }
         let mut usable = load;
@@ -280,7 +280,7 @@ mod tests {
     fn counts_are_truncated_and_clamped_and_kv_usage_stays_within_one() {
         for (given, want) in [
             ((3.9, 2.0, 0.25), (3.0, 2.0, 0.25)),
-            ((-4.0, -0.5, -0.1), (0.0, 0.0, 0.0)),
+            ((-4.0, -0.5, -0.1), (-4.0, 0.0, 0.0)),
             ((1e300, 0.0, 37.0), (1e300, 0.0, 1.0)),
         ] {
             let engine = EngineState::default();

@@ -13,6 +13,7 @@ use pointsman_core::headers::{POINTSMAN_DECISION, POINTSMAN_ENDPOINT};
 use pointsman_fleet::Endpoint;
 use pointsman_router::Routed;
 use pointsman_scheduling::Termination;
+use pointsman_wire::body::Api;
 
 use crate::answer::{self, Body};
 use crate::budget::Held;
@@ -180,7 +181,7 @@ impl Shared {
     /// Sends a routed request until an endpoint answers or nobody is left.
     pub(crate) async fn forward(self: &Arc<Self>, routed: Routed, outgoing: Outgoing, held: Held) -> Response<Body> {
         let mut routed = Waiting { routed: Some(routed), shared: self };
-        let messages = routed.decision().path.ends_with("/messages");
+        let messages = routed.api() == Api::Messages;
         let mut retries = 0;
         loop {
             let endpoint = Arc::clone(routed.endpoint());
@@ -196,21 +197,21 @@ impl Shared {
             attempt.failed(failure.kind(), failure.text());
             if failure.retriable() && retries < self.options.retries && routed.retry(failure.text()) {
                 retries += 1;
-                self.metrics.retries.inc();
                 continue;
             }
             return self.give_up(routed.answered(), &endpoint, &failure);
         }
     }
 
-    fn give_up(&self, mut routed: Routed, endpoint: &Endpoint, failure: &Failure) -> Response<Body> {
+    fn give_up(&self, routed: Routed, endpoint: &Endpoint, failure: &Failure) -> Response<Body> {
         let status = failure.status();
         let message = format!("engine {} failed before its response began: {}", endpoint.name().name, failure.text());
         let mut response = answer::error(status, &message);
         if self.options.decision_headers {
             answer::with_decision(&mut response, Some(routed.decision().id.to_string()));
         }
-        routed.response_head(status.as_u16(), None, None);
+        // Not told as a response's head: no engine gave one, and the metrics tell the two apart.
+        routed.decision().outcome.lock().status = Some(status.as_u16());
         routed.finish(Termination::Error, Some(message));
         response
     }

@@ -21,7 +21,6 @@ pub(crate) struct GatewayMetrics {
     pub(crate) buffered_bytes: Gauge<i64, AtomicI64>,
     pub(crate) refusals: Family<Refusing, Counter>,
     pub(crate) connections: Gauge<i64, AtomicI64>,
-    pub(crate) retries: Counter,
     pub(crate) ejections: Counter,
     pub(crate) broken_streams: Counter,
 }
@@ -41,11 +40,6 @@ impl GatewayMetrics {
                 all.refusals.clone(),
             );
             registry.register("pointsman_gateway_connections", "Client connections open now", all.connections.clone());
-            registry.register(
-                "pointsman_gateway_retries",
-                "Requests moved to another endpoint after a failure",
-                all.retries.clone(),
-            );
             registry.register(
                 "pointsman_gateway_ejections",
                 "Times a failing endpoint was put aside",

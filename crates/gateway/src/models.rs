@@ -43,21 +43,25 @@ pub(crate) async fn merged(shared: &Arc<Shared>, headers: &HeaderMap) -> Respons
         shared.pool.fleet.snapshot().endpoints.iter().filter(|e| e.ready()).cloned().collect();
     let deadline = Instant::now() + shared.options.models_timeout;
     let outgoing = Outgoing::models(headers);
-    let told: Vec<Option<Told>> = stream::iter(&endpoints)
-        .map(|endpoint| async { timeout_at(deadline, fetch(shared, endpoint, &outgoing)).await.ok().flatten() })
-        .buffered(AT_ONCE)
-        .collect()
-        .await;
+    let mut asked = Vec::with_capacity(endpoints.len());
+    for endpoint in endpoints {
+        asked.push(fetch(shared, endpoint, &outgoing, deadline));
+    }
+    let told: Vec<Option<Told>> = stream::iter(asked).buffered(AT_ONCE).collect().await;
     answer_of(&told)
 }
 
-async fn fetch(shared: &Shared, endpoint: &Endpoint, outgoing: &Outgoing) -> Option<Told> {
-    let link = shared.links.of(endpoint);
-    let (response, sender) = shared.send(endpoint, &link, outgoing, &[]).await.ok()?;
-    let (parts, body) = response.into_parts();
-    let body = Limited::new(body, MAX_LIST).collect().await.ok()?.to_bytes();
-    link.give_back(sender);
-    Some((parts.status, parts.headers.get(CONTENT_TYPE).cloned(), body))
+/// Asks one engine; `None` when it does not answer in time, or says too much.
+async fn fetch(shared: &Shared, endpoint: Arc<Endpoint>, outgoing: &Outgoing, deadline: Instant) -> Option<Told> {
+    let ask = async {
+        let link = shared.links.of(&endpoint);
+        let (response, sender) = shared.send(&endpoint, &link, outgoing, &[]).await.ok()?;
+        let (parts, body) = response.into_parts();
+        let body = Limited::new(body, MAX_LIST).collect().await.ok()?.to_bytes();
+        link.give_back(sender);
+        Some((parts.status, parts.headers.get(CONTENT_TYPE).cloned(), body))
+    };
+    timeout_at(deadline, ask).await.ok().flatten()
 }
 
 fn answer_of(told: &[Option<Told>]) -> Response<Body> {

@@ -2,7 +2,7 @@
 
 use super::declare::{Decl, Declared};
 use crate::build::ColumnTable;
-use crate::row::Need;
+use crate::row::{Need, Row};
 use crate::table::TABLE;
 use pointsman_config::{Faults, Kind, Stability, nearest};
 use pointsman_scheduling::{Columns, DataKind};
@@ -18,12 +18,21 @@ pub(super) fn bind(d: &mut Declared, allow_experimental: bool, faults: &mut Faul
     // Producers that are created here are appended, and bound in their turn.
     while let Some(decl) = d.decls.get(bound.len()).cloned() {
         let mut answers = HashMap::new();
-        for need in decl.row.needs {
+        for need in decl.row.needs.iter().filter(|n| n.required) {
             if let Some(name) = answer(d, &decl, need, faults) {
                 answers.insert((need.kind, need.producer_param), name);
             }
         }
         bound.push(answers);
+    }
+    // Only now is it known who makes what somebody may read.
+    for (i, answers) in bound.iter_mut().enumerate() {
+        let decl = d.decls[i].clone();
+        for need in decl.row.needs.iter().filter(|n| !n.required) {
+            if let Some(name) = answer(d, &decl, need, faults) {
+                answers.insert((need.kind, need.producer_param), name);
+            }
+        }
     }
     if !allow_experimental {
         for decl in d.decls.iter().filter(|decl| decl.injected && decl.row.stability == Stability::Alpha && !d.built_in)
@@ -60,9 +69,8 @@ fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Op
             return Some(Arc::clone(maker));
         }
         // The default producer may be named without being declared.
-        if let Some(row) =
-            TABLE.iter().find(|r| r.type_name == name && r.default_producer && r.makes.contains(&need.kind))
-        {
+        let made = |r: &&Row| r.type_name == name && r.default_producer && r.makes.contains(&need.kind);
+        if let Some(row) = TABLE.iter().find(made).filter(|_| need.required) {
             d.decls.push(Decl::injected(row));
             return Some(row.type_name.into());
         }

@@ -42,6 +42,7 @@ pub(crate) struct Candidate {
     pub(crate) address: String,
     pub(crate) dropped_by: Option<String>,
     pub(crate) reason: Option<String>,
+    pub(crate) since: Option<String>,
     pub(crate) signals: Signals,
     pub(crate) scores: Scores,
     pub(crate) total: Option<f64>,

@@ -1,10 +1,13 @@
 //! One decision on one screen.
 
 use std::fmt::Write as _;
+use std::time::Duration;
+
+use jiff::Timestamp;
 
 use super::record::{Candidate, Outcome, Profile, Record};
 use super::table;
-use crate::terminal::{Paint, clean, count, millis, thousands};
+use crate::terminal::{Paint, ago, clean, count, millis, thousands};
 
 /// Endpoints whose signals are named one by one; of more, only the range is told.
 const NAMED: usize = 8;
@@ -16,7 +19,7 @@ pub(crate) fn render(record: &Record, signals: bool, paint: Paint) -> String {
     for profile in &record.profiles {
         head_of_profile(&mut out, profile);
         out.push('\n');
-        candidates(&mut out, profile, paint);
+        candidates(&mut out, profile, &record.at, paint);
         out.push('\n');
         if let Some(text) = prefix(record, profile) {
             line(&mut out, "prefix", &text);
@@ -86,12 +89,12 @@ fn is_unready(candidate: &Candidate) -> bool {
     candidate.dropped_by.as_deref() == Some("not-ready")
 }
 
-fn candidates(out: &mut String, profile: &Profile, paint: Paint) {
+fn candidates(out: &mut String, profile: &Profile, at: &str, paint: Paint) {
     let width = table::names_width(profile);
     let rated = profile.rated();
     if !rated.is_empty() {
-        for (at, text) in table::lines(&rated, width).iter().enumerate() {
-            match at.checked_sub(1).map(|at| profile.picked.contains(&rated[at].endpoint)) {
+        for (row, text) in table::lines(&rated, width).iter().enumerate() {
+            match row.checked_sub(1).map(|row| profile.picked.contains(&rated[row].endpoint)) {
                 None => {
                     let _ = writeln!(out, "  {}", paint.dim(text));
                 }
@@ -105,7 +108,7 @@ fn candidates(out: &mut String, profile: &Profile, paint: Paint) {
         }
     }
     for candidate in profile.candidates.iter().filter(|c| c.dropped_by.is_some()) {
-        let text = dropped(candidate);
+        let text = dropped(candidate, at);
         let _ = writeln!(out, "  {:<width$}   {}", clean(&candidate.endpoint), paint.dim(&text));
     }
     if profile.omitted > 0 {
@@ -114,16 +117,22 @@ fn candidates(out: &mut String, profile: &Profile, paint: Paint) {
     }
 }
 
-fn dropped(candidate: &Candidate) -> String {
+fn dropped(candidate: &Candidate, at: &str) -> String {
+    let age = candidate.since.as_deref().and_then(|since| between(since, at)).map_or_else(String::new, |age| format!(" for {}", ago(age)));
     let reason = clean(candidate.reason.as_deref().unwrap_or(""));
     let by = clean(candidate.dropped_by.as_deref().unwrap_or(""));
     match (is_unready(candidate), reason.is_empty()) {
-        (true, true) => "not ready".into(),
-        (true, false) if reason.starts_with("not ready") => reason,
-        (true, false) => format!("not ready: {reason}"),
+        (true, true) => format!("not ready{age}"),
+        (true, false) => format!("not ready{age}: {}", reason.strip_prefix("not ready: ").unwrap_or(&reason)),
         (false, true) => format!("dropped by {by}"),
         (false, false) => format!("dropped by {by}: {reason}"),
     }
+}
+
+/// Time between two moments in RFC 3339.
+fn between(earlier: &str, later: &str) -> Option<Duration> {
+    let (earlier, later) = (earlier.parse::<Timestamp>().ok()?, later.parse::<Timestamp>().ok()?);
+    Duration::try_from(later.duration_since(earlier)).ok()
 }
 
 /// What the pick holds of the prompt, and who holds more.

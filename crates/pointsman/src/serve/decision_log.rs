@@ -144,7 +144,7 @@ impl Writer {
                 }
                 Ok(()) => {}
             }
-            if received == Err(RecvTimeoutError::Disconnected) {
+            if matches!(received, Err(RecvTimeoutError::Disconnected)) {
                 return;
             }
         }

@@ -114,8 +114,7 @@ async fn serve(options: Serve, configuration: Configuration, states: Arc<Learned
         log.close();
     }
     match served {
-        Ok(Ok(())) => Ok(Exit::Fine),
-        Ok(Err(error)) => Err(Failure::new("the gateway stopped").why(error)),
+        Ok(()) => Ok(Exit::Fine),
         Err(error) => Err(Failure::new("the gateway stopped in a way it never should").why(error).next("please report this")),
     }
 }

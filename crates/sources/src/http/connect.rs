@@ -125,7 +125,7 @@ mod tests {
         }
     }
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn addresses_that_swallow_packets_do_not_keep_others_from_connecting() {
         let connects = Arc::new(Connects::default());
         for _ in 0..OPENING * 3 {
@@ -135,6 +135,6 @@ mod tests {
         tokio::task::yield_now().await;
         let begun = tokio::time::Instant::now();
         connects.run(async {}).await;
-        assert!(begun.elapsed() <= PLACE_FOR * 4, "{:?}", begun.elapsed());
+        assert!(begun.elapsed() <= PLACE_FOR * 8, "{:?}", begun.elapsed());
     }
 }

@@ -1,0 +1,10 @@
+//! The gateway over real sockets, between raw clients and scripted engines.
+
+#![allow(clippy::unwrap_used)]
+
+mod failing;
+mod lifecycle;
+mod limits;
+mod passing;
+mod support;
+mod tls;

@@ -1,0 +1,41 @@
+//! Records as files beside what is shown of them.
+
+use super::record::Record;
+use super::render::render;
+use crate::snapshot;
+use crate::terminal::Paint;
+
+fn shown(record: &str, signals: bool) -> String {
+    render(&serde_json::from_str::<Record>(record).expect("a record"), signals, Paint::PLAIN)
+}
+
+#[test]
+fn a_decision_is_shown_with_scores_drops_prefix_signals_steps_and_outcome() {
+    let text = shown(include_str!("../../tests/data/decision.json"), true);
+    snapshot::same("explain.txt", &text);
+}
+
+#[test]
+fn ties_retries_and_errors_are_told_and_scorers_keep_their_order() {
+    let text = shown(include_str!("../../tests/data/decision-tied-and-retried.json"), false);
+    snapshot::same("explain-tied-and-retried.txt", &text);
+    assert!(!text.contains('\u{1b}'), "a model name must not steer the terminal");
+}
+
+#[test]
+fn a_request_that_was_refused_before_any_profile_ran_is_told_as_such() {
+    snapshot::same("explain-refused.txt", &shown(include_str!("../../tests/data/decision-refused.json"), false));
+}
+
+#[test]
+fn a_record_with_every_key_missing_is_shown_without_a_panic() {
+    assert!(shown("{}", true).contains("no profile ran"));
+    assert!(shown(r#"{"profiles":[{}]}"#, true).contains("nobody picked"));
+}
+
+#[test]
+fn the_pick_is_marked_and_candidates_stand_in_the_order_of_their_totals() {
+    let text = shown(include_str!("../../tests/data/decision.json"), false);
+    let names: Vec<&str> = text.lines().filter(|l| l.starts_with("> ") || l.starts_with("  ")).map(|l| &l[..3]).collect();
+    assert_eq!(names, ["  e", "> C", "  A", "  B", "  D"]);
+}

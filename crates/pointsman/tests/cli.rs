@@ -1,0 +1,179 @@
+//! The commands that need no running Pointsman, as a shell sees them.
+
+use std::io::Write as _;
+use std::process::{Command, Output, Stdio};
+
+fn pointsman(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_pointsman")).args(args).stdin(Stdio::null()).output().expect("the program runs")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("it ends by itself")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+const GOOD: &str = "\
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- type: queue-scorer
+schedulingProfiles:
+- name: default
+  plugins:
+  - {pluginRef: queue-scorer, weight: 2}
+";
+
+/// An unknown type, as somebody once deployed it.
+const BAD: &str = "\
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+plugins:
+- {name: mine, type: qeue-scorer}
+schedulingProfiles:
+- name: default
+  plugins: [{pluginRef: mine, weight: 2}]
+";
+
+fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, text).expect("the file can be written");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+#[test]
+fn every_help_shows_two_examples_first() {
+    for command in ["", "serve", "explain", "status", "drain", "undrain", "check", "engine", "completions", "version"] {
+        let mut args: Vec<&str> = vec!["--help"];
+        if !command.is_empty() {
+            args.insert(0, command);
+        }
+        let help = pointsman(&args);
+        let text = out(&help);
+        assert_eq!(code(&help), 0, "{command}");
+        let examples = text.lines().skip(1).take(2).filter(|l| l.starts_with("  pointsman")).count();
+        assert!(text.starts_with("Examples:\n") && examples == 2, "{command}: {text}");
+    }
+}
+
+#[test]
+fn wrong_use_ends_with_2_and_talks_on_stderr() {
+    for args in [&["nonsense"][..], &["serve", "--nonsense"], &["check"], &[], &["serve", "--endpoints", "no-port"]] {
+        let output = pointsman(args);
+        assert_eq!(code(&output), 2, "{args:?}");
+        assert!(output.stdout.is_empty() && !output.stderr.is_empty(), "{args:?}");
+    }
+}
+
+#[test]
+fn version_and_completions_are_data_on_stdout() {
+    assert_eq!(out(&pointsman(&["version"])), format!("pointsman {}\n", env!("CARGO_PKG_VERSION")));
+    for shell in ["bash", "zsh", "fish"] {
+        let script = pointsman(&["completions", shell]);
+        assert!(code(&script) == 0 && out(&script).contains("explain"), "{shell}");
+    }
+}
+
+#[test]
+fn check_ends_with_0_for_what_can_be_used_and_with_1_for_what_cannot() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (good, bad) = (file(&folder, "good.yaml", GOOD), file(&folder, "bad.yaml", BAD));
+    let fine = pointsman(&["check", &good]);
+    assert_eq!((code(&fine), out(&fine)), (0, format!("{good}: no faults\n")));
+    let both = pointsman(&["check", &good, &bad]);
+    assert_eq!(code(&both), 1);
+    assert!(out(&both).starts_with(&format!("{good}: no faults\n{bad}:4:")), "{}", out(&both));
+    assert_eq!(code(&pointsman(&["check", "/nonexistent/epp.yaml"])), 3);
+}
+
+#[test]
+fn check_names_place_type_and_the_nearest_known_one_without_colours_in_a_pipe() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bad = file(&folder, "bad.yaml", BAD);
+    let text = out(&pointsman(&["check", &bad]));
+    for part in ["bad.yaml:4:", "qeue-scorer", "did you mean `queue-scorer`?", "1 error"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    assert!(!text.contains('\u{1b}'));
+}
+
+#[test]
+fn check_reads_standard_input() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pointsman"))
+        .args(["check", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    child.stdin.take().expect("a pipe").write_all(BAD.as_bytes()).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(code(&output), 1);
+    assert!(out(&output).starts_with("<stdin>:4:"), "{}", out(&output));
+}
+
+#[test]
+fn check_shows_what_would_be_in_force_and_that_can_be_checked_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let good = file(&folder, "good.yaml", GOOD);
+    let shown = pointsman(&["check", "--show", &good]);
+    assert_eq!(code(&shown), 0);
+    assert!(out(&shown).contains("# default") && out(&shown).contains("weight: 2"), "{}", out(&shown));
+    let again = file(&folder, "again.yaml", &out(&shown));
+    let output = pointsman(&["check", "--allow-experimental-plugins", &again]);
+    assert_eq!(code(&output), 0, "{}", out(&output));
+}
+
+#[test]
+fn check_as_json_has_every_fault_with_its_place() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bad = file(&folder, "bad.yaml", BAD);
+    let output = pointsman(&["check", "--json", &bad]);
+    let report: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
+    assert_eq!((code(&output), &report[0]["usable"]), (1, &serde_json::json!(false)));
+    assert_eq!((&report[0]["faults"][0]["line"], &report[0]["faults"][0]["path"]), (&4.into(), &"plugins[0].type".into()));
+}
+
+/// BR-43: an unknown plugin type stops the start before any port opens, with the same words as `check`.
+#[test]
+fn br_43_serve_refuses_a_wrong_configuration_before_any_port_opens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bad = file(&folder, "bad.yaml", BAD);
+    // A port that is taken: if it came to opening ports, the complaint would be about that.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let serve = pointsman(&["serve", "--listen", &address, "--admin-listen", &address.replace("127.0.0.1", "127.0.0.2"), "--config-file", &bad]);
+    assert_eq!(code(&serve), 1);
+    let check = pointsman(&["check", &bad]);
+    assert_eq!(err(&serve), out(&check), "start-up and check say the same");
+    let text = pointsman(&["serve", "--listen", &address, "--config-text", BAD]);
+    assert_eq!(code(&text), 1);
+    assert!(err(&text).starts_with("--config-text:4:"), "{}", err(&text));
+}
+
+#[test]
+fn a_taken_port_is_told_with_the_next_step() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let serve = pointsman(&["serve", "--listen", &address, "--admin-listen", "127.0.0.1:0", "--endpoints", "127.0.0.1:9"]);
+    assert_eq!(code(&serve), 3);
+    let text = err(&serve);
+    assert!(text.contains(&format!("cannot listen on {address} (--listen)")) && text.contains("next:"), "{text}");
+    assert!(text.lines().filter(|l| l.starts_with("error") || l.starts_with("  ")).count() <= 3, "{text}");
+}
+
+#[test]
+fn a_client_command_without_a_running_pointsman_says_how_to_start_one() {
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").to_string();
+    for args in [&["explain", "last"][..], &["status"], &["drain", "A"], &["undrain", "A"], &["explain", "--follow"]] {
+        let output = pointsman(&[args, &["--admin", &unused]].concat());
+        assert_eq!(code(&output), 3, "{args:?}");
+        let text = err(&output);
+        assert!(text.contains(&unused) && text.contains("pointsman serve") && text.lines().count() <= 3, "{text}");
+    }
+}
