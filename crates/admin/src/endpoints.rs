@@ -102,7 +102,9 @@ pub(crate) fn find<'s>(fleet: &'s Snapshot, wanted: &str) -> Result<&'s Arc<Endp
     let fits = |e: &&Arc<Endpoint>| {
         let name = e.name();
         *name.name == *wanted
-            || wanted.split_once('/').is_some_and(|(namespace, rest)| *name.namespace == *namespace && *name.name == *rest)
+            || wanted
+                .split_once('/')
+                .is_some_and(|(namespace, rest)| *name.namespace == *namespace && *name.name == *rest)
     };
     let mut found = fleet.endpoints.iter().filter(fits);
     match (found.next(), found.next()) {

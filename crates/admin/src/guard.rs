@@ -41,7 +41,8 @@ impl Guard {
             return Err(denied(StatusCode::BAD_REQUEST, "one Host header is needed"));
         };
         if !self.answers_to(listen, host.host()) {
-            let message = format!("Host {} is not one of ours; allow it with --admin-allowed-host", clipped(host.host()));
+            let message =
+                format!("Host {} is not one of ours; allow it with --admin-allowed-host", clipped(host.host()));
             return Err(denied(StatusCode::FORBIDDEN, message));
         }
         let foreign = headers.get_all(ORIGIN).iter().any(|origin| !same_origin(origin.to_str().unwrap_or(""), &host));
@@ -142,7 +143,9 @@ mod tests {
         for ours in ["localhost", "LOCALHOST:9090", "127.0.0.1", "127.0.0.1:1234", "[::1]:9090", "127.0.0.5"] {
             assert_eq!(get(&[("host", ours)]), Ok(()), "{ours}");
         }
-        for foreign in ["evil.example", "evil.example:9090", "10.0.0.1:9090", "localhost.evil.example", "127.0.0.1.evil.example"] {
+        for foreign in
+            ["evil.example", "evil.example:9090", "10.0.0.1:9090", "localhost.evil.example", "127.0.0.1.evil.example"]
+        {
             assert_eq!(get(&[("host", foreign)]), Err(403), "{foreign}");
         }
     }
@@ -168,7 +171,8 @@ mod tests {
     #[test]
     fn an_origin_must_be_the_host_that_was_asked() {
         assert_eq!(get(&[("host", "localhost:9090"), ("origin", "http://localhost:9090")]), Ok(()));
-        for origin in ["http://evil.example", "http://localhost:8080", "null", "", "http://localhost:9090.evil.example"] {
+        for origin in ["http://evil.example", "http://localhost:8080", "null", "", "http://localhost:9090.evil.example"]
+        {
             assert_eq!(get(&[("host", "localhost:9090"), ("origin", origin)]), Err(403), "{origin}");
         }
         let cross = [("host", "localhost:9090"), ("sec-fetch-site", "cross-site")];

@@ -141,7 +141,9 @@ fn change(view: &impl View, guard: &Guard, ask: &Ask<'_>, name: &str, out: bool)
 
 fn decisions(view: &impl View, query: &str) -> Reply {
     let (mut limit, mut after) = (DEFAULT_LIMIT, None);
-    for (key, value) in query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, ""))) {
+    for (key, value) in
+        query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+    {
         match key {
             "limit" => match value.parse::<usize>() {
                 Ok(n) if (1..=MAX_LIMIT).contains(&n) => limit = n,
@@ -149,7 +151,9 @@ fn decisions(view: &impl View, query: &str) -> Reply {
             },
             "after" => match value.parse::<DecisionId>() {
                 Ok(id) => after = Some(id),
-                Err(()) => return fault(StatusCode::BAD_REQUEST, "after is the id of a decision, 13 letters and digits"),
+                Err(()) => {
+                    return fault(StatusCode::BAD_REQUEST, "after is the id of a decision, 13 letters and digits");
+                }
             },
             _ => return fault(StatusCode::BAD_REQUEST, "known parameters are limit and after"),
         }
@@ -170,7 +174,10 @@ fn decision(view: &impl View, id: &str) -> Reply {
     };
     match view.decision(id) {
         Some(decision) => json_reply(&*decision),
-        None => fault(StatusCode::NOT_FOUND, &format!("decision {id} is not on record (any more); the ring keeps the newest")),
+        None => fault(
+            StatusCode::NOT_FOUND,
+            &format!("decision {id} is not on record (any more); the ring keeps the newest"),
+        ),
     }
 }
 

@@ -38,9 +38,15 @@ const STOP_TIMEOUT: Duration = Duration::from_secs(2);
 ///
 /// # Errors
 /// When the listener has no local address.
-pub async fn serve<V: View>(listener: TcpListener, view: Arc<V>, guard: Guard, stop: impl Future<Output = ()>) -> io::Result<()> {
+pub async fn serve<V: View>(
+    listener: TcpListener,
+    view: Arc<V>,
+    guard: Guard,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
     let listen = listener.local_addr()?;
-    let (guard, seats, graceful) = (Arc::new(guard), Arc::new(Semaphore::new(MAX_CONNECTIONS)), GracefulShutdown::new());
+    let (guard, seats, graceful) =
+        (Arc::new(guard), Arc::new(Semaphore::new(MAX_CONNECTIONS)), GracefulShutdown::new());
     let mut stop = std::pin::pin!(stop);
     loop {
         let accepted = async {
@@ -80,7 +86,13 @@ pub async fn serve<V: View>(listener: TcpListener, view: Arc<V>, guard: Guard, s
     Ok(())
 }
 
-async fn respond(view: &impl View, guard: &Guard, request: Request<Incoming>, peer: SocketAddr, listen: SocketAddr) -> Reply {
+async fn respond(
+    view: &impl View,
+    guard: &Guard,
+    request: Request<Incoming>,
+    peer: SocketAddr,
+    listen: SocketAddr,
+) -> Reply {
     let (head, body) = request.into_parts();
     // Read to the end, so that the connection can be kept.
     match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY).collect()).await {

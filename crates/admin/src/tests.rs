@@ -145,7 +145,13 @@ async fn decisions_are_listed_newest_first_and_found_by_id_and_as_last() {
     let two = ask(address, "GET", &format!("/api/decisions/{}", DecisionId(2)), "").await.json();
     assert_eq!((&two["request_id"], &two["transport"]), (&json!("r2"), &json!("gateway")));
     assert_eq!(ask(address, "GET", &format!("/api/decisions/{}", DecisionId(9)), "").await.status, 404);
-    for bad in ["/api/decisions/nonsense", "/api/decisions?limit=0", "/api/decisions?limit=1001", "/api/decisions?after=x", "/api/decisions?x=1"] {
+    for bad in [
+        "/api/decisions/nonsense",
+        "/api/decisions?limit=0",
+        "/api/decisions?limit=1001",
+        "/api/decisions?after=x",
+        "/api/decisions?x=1",
+    ] {
         assert_eq!(ask(address, "GET", bad, "").await.status, 400, "{bad}");
     }
     let none = Yard { decisions: Vec::new(), ..yard() };
@@ -167,8 +173,14 @@ async fn endpoints_have_every_promised_key_and_null_for_what_is_unknown() {
     for key in ENDPOINT_KEYS.iter() {
         assert!(a.get(key).is_some() && b.get(key).is_some(), "{key}");
     }
-    assert_eq!((&a["address"], &a["name"], &a["labels"]), (&json!("10.0.0.1:8000"), &json!("A"), &json!({"role": "decode"})));
-    assert_eq!((&a["ready"], &a["reason"], &a["scrape_age_ms"], &a["engine"]), (&json!(true), &Value::Null, &json!(120), &json!("vllm")));
+    assert_eq!(
+        (&a["address"], &a["name"], &a["labels"]),
+        (&json!("10.0.0.1:8000"), &json!("A"), &json!({"role": "decode"}))
+    );
+    assert_eq!(
+        (&a["ready"], &a["reason"], &a["scrape_age_ms"], &a["engine"]),
+        (&json!(true), &Value::Null, &json!(120), &json!("vllm"))
+    );
     assert_eq!((&a["running"], &a["waiting"], &a["kv_cache_usage"]), (&json!(1.0), &json!(2.0), &json!(0.45)));
     assert_eq!(a["lora"], json!({"running": ["chat-lora"], "waiting": [], "max": 2}));
     assert_eq!((&a["in_flight"], &a["cached_blocks"]), (&json!(3), &json!(33)));
@@ -224,7 +236,10 @@ async fn undraining_does_not_hide_another_reason_to_be_out() {
     let (address, _) = started(yard, Guard::default()).await;
     ask(address, "POST", "/api/endpoints/default/B/drain", "").await;
     let back = ask(address, "POST", "/api/endpoints/default/B/undrain", "").await.json();
-    assert_eq!((&back["endpoint"]["ready"], &back["endpoint"]["reason"]), (&json!(false), &json!("connection refused")));
+    assert_eq!(
+        (&back["endpoint"]["ready"], &back["endpoint"]["reason"]),
+        (&json!(false), &json!("connection refused"))
+    );
     assert!(!b.ready());
 }
 

@@ -12,7 +12,7 @@ use pointsman_core::headers::{DROP_REASON, POINTSMAN_DECISION};
 use crate::stream::Passing;
 
 /// A body made here, or one that passes by.
-pub(crate) type Body = Either<Full<Bytes>, Passing>;
+pub(crate) type Body = Either<Full<Bytes>, Box<Passing>>;
 
 /// The error type that clients of the OpenAI API expect for a status (the table is the one that the llm-d simulator answers with).
 pub(crate) fn error_type(status: u16) -> &'static str {

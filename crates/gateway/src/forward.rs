@@ -249,6 +249,6 @@ impl Shared {
         parts.version = http::Version::HTTP_11;
         parts.extensions.clear();
         let passing = Passing::new(body, format, routed, (link, sender), Arc::clone(self), held);
-        Response::from_parts(parts, Either::Right(passing))
+        Response::from_parts(parts, Either::Right(Box::new(passing)))
     }
 }

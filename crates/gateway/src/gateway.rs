@@ -108,7 +108,7 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
     let mut reading = shared.pool.begin(read::head(&parts, received));
     let held = match read::body(&shared, &parts, body, &mut reading).await {
         Ok(held) => held,
-        Err(Stop::Answer(response)) => return Ok(response),
+        Err(Stop::Answer(response)) => return Ok(*response),
         Err(Stop::Broken(error)) => return Err(error),
     };
     match reading.decide() {

@@ -93,10 +93,10 @@ fn merge(pages: &[&[u8]]) -> Option<String> {
         let Ok(page) = serde_json::from_slice::<Page<'_>>(page) else { continue };
         let list = list.get_or_insert_default();
         for entry in page.data {
-            if let Ok(Entry { id }) = serde_json::from_str(entry.get()) {
-                if seen.insert(id.into_owned()) {
-                    list.push(entry);
-                }
+            if let Ok(Entry { id }) = serde_json::from_str(entry.get())
+                && seen.insert(id.into_owned())
+            {
+                list.push(entry);
             }
         }
     }

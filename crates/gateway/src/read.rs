@@ -23,7 +23,7 @@ const LINGER: Duration = Duration::from_secs(2);
 /// Why reading stopped.
 pub(crate) enum Stop {
     /// The client gets this.
-    Answer(Response<Body>),
+    Answer(Box<Response<Body>>),
     /// The client is gone, or does not speak HTTP.
     Broken(hyper::Error),
 }
@@ -87,7 +87,7 @@ pub(crate) async fn body(
                 let message = format!("no more of the request body came within {seconds} s");
                 let mut response = answer::error(StatusCode::REQUEST_TIMEOUT, &message);
                 close(parts, &mut response);
-                return Err(Stop::Answer(response));
+                return Err(Stop::Answer(Box::new(response)));
             }
         };
         let Ok(chunk) = frame.into_data() else { continue };
@@ -103,7 +103,7 @@ pub(crate) async fn body(
             let mut response = answer::error(StatusCode::SERVICE_UNAVAILABLE, &message);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
             linger(parts, body, &mut response);
-            return Err(Stop::Answer(response));
+            return Err(Stop::Answer(Box::new(response)));
         }
         reading.push(chunk);
     }
@@ -116,7 +116,7 @@ fn refuse_large(shared: &Shared, parts: &request::Parts, body: Incoming) -> Stop
     let mut response =
         answer::error(StatusCode::PAYLOAD_TOO_LARGE, &format!("the request body is larger than {limit} bytes"));
     linger(parts, body, &mut response);
-    Stop::Answer(response)
+    Stop::Answer(Box::new(response))
 }
 
 /// Lets the client finish sending for a moment, then closes.

@@ -173,10 +173,10 @@ impl Drop for Passing {
         if self.upstream.is_end_stream() {
             // No body, or nothing left of it: it was never asked for.
             self.complete();
-        } else if self.shared.cut() {
-            if let Some(routed) = self.routed.take() {
-                routed.finish(Termination::Shutdown, Some("the gateway stopped before the response had ended".into()));
-            }
+        } else if self.shared.cut()
+            && let Some(routed) = self.routed.take()
+        {
+            routed.finish(Termination::Shutdown, Some("the gateway stopped before the response had ended".into()));
         }
         // Otherwise the client left. Dropping `routed` says so; dropping `upstream` makes the engine stop.
     }

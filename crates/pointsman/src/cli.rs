@@ -43,7 +43,9 @@ pub(crate) enum Command {
     /// Run a simulated vLLM
     Engine(Box<Engine>),
     /// Print a completion script
-    #[command(before_help = "Examples:\n  pointsman completions bash > ~/.local/share/bash-completion/completions/pointsman\n  pointsman completions fish | source")]
+    #[command(
+        before_help = "Examples:\n  pointsman completions bash > ~/.local/share/bash-completion/completions/pointsman\n  pointsman completions fish | source"
+    )]
     Completions {
         /// For which shell
         shell: Shell,

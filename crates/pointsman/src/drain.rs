@@ -38,7 +38,11 @@ pub(crate) fn run(options: &Drain, out: bool) -> Result<Exit, Failure> {
     let text = match (out, answer["changed"].as_bool().unwrap_or(true)) {
         (true, true) => {
             let running = endpoint["in_flight"].as_u64().unwrap_or(0);
-            let rest = if running == 0 { "nothing is in flight there".into() } else { format!("{running} in flight there will end by themselves") };
+            let rest = if running == 0 {
+                "nothing is in flight there".into()
+            } else {
+                format!("{running} in flight there will end by themselves")
+            };
             format!("{name} gets no new requests; {rest}")
         }
         (true, false) => format!("{name} was drained already"),

@@ -96,7 +96,8 @@ mod tests {
 
     #[test]
     fn an_error_takes_three_lines_at_most_whatever_its_cause_says() {
-        let failure = Failure::new("cannot listen on\n 127.0.0.1:80").why("denied\n  by\r\n the system").next("use another port");
+        let failure =
+            Failure::new("cannot listen on\n 127.0.0.1:80").why("denied\n  by\r\n the system").next("use another port");
         let want = "error: cannot listen on 127.0.0.1:80\n  why:  denied by the system\n  next: use another port";
         assert_eq!(failure.to_string(), want);
         assert_eq!(Failure::new("x").to_string(), "error: x");

@@ -9,6 +9,8 @@ use std::time::Duration;
 pub(crate) struct Paint(bool);
 
 impl Paint {
+    /// No colours, whatever the terminal.
+    #[cfg(test)]
     pub(crate) const PLAIN: Paint = Paint(false);
 
     /// For what goes to stdout: colours on a terminal, unless `NO_COLOR` says no.
@@ -119,10 +121,14 @@ mod tests {
 
     #[test]
     fn times_have_two_units_at_most() {
-        for (ms, want) in [(340, "340 ms"), (12_000, "12s"), (192_000, "3m12s"), (7_500_000, "2h05m"), (273_600_000, "3d04h")] {
+        for (ms, want) in
+            [(340, "340 ms"), (12_000, "12s"), (192_000, "3m12s"), (7_500_000, "2h05m"), (273_600_000, "3d04h")]
+        {
             assert_eq!(ago(Duration::from_millis(ms)), want);
         }
-        for (ms, want) in [(0.42, "0.42 ms"), (9.96, "10 ms"), (61.2, "61 ms"), (1_250.0, "1.25 s"), (123_456.0, "123 s")] {
+        for (ms, want) in
+            [(0.42, "0.42 ms"), (9.96, "10 ms"), (61.2, "61 ms"), (1_250.0, "1.25 s"), (123_456.0, "123 s")]
+        {
             assert_eq!(millis(ms), want);
         }
     }

@@ -136,7 +136,10 @@ fn check_as_json_has_every_fault_with_its_place() {
     let output = pointsman(&["check", "--json", &bad]);
     let report: serde_json::Value = serde_json::from_str(&out(&output)).expect("JSON");
     assert_eq!((code(&output), &report[0]["usable"]), (1, &serde_json::json!(false)));
-    assert_eq!((&report[0]["faults"][0]["line"], &report[0]["faults"][0]["path"]), (&4.into(), &"plugins[0].type".into()));
+    assert_eq!(
+        (&report[0]["faults"][0]["line"], &report[0]["faults"][0]["path"]),
+        (&4.into(), &"plugins[0].type".into())
+    );
 }
 
 /// BR-43: an unknown plugin type stops the start before any port opens, with the same words as `check`.
@@ -147,7 +150,15 @@ fn br_43_serve_refuses_a_wrong_configuration_before_any_port_opens() {
     // A port that is taken: if it came to opening ports, the complaint would be about that.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
-    let serve = pointsman(&["serve", "--listen", &address, "--admin-listen", &address.replace("127.0.0.1", "127.0.0.2"), "--config-file", &bad]);
+    let serve = pointsman(&[
+        "serve",
+        "--listen",
+        &address,
+        "--admin-listen",
+        &address.replace("127.0.0.1", "127.0.0.2"),
+        "--config-file",
+        &bad,
+    ]);
     assert_eq!(code(&serve), 1);
     let check = pointsman(&["check", &bad]);
     assert_eq!(err(&serve), out(&check), "start-up and check say the same");
@@ -160,7 +171,8 @@ fn br_43_serve_refuses_a_wrong_configuration_before_any_port_opens() {
 fn a_taken_port_is_told_with_the_next_step() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
-    let serve = pointsman(&["serve", "--listen", &address, "--admin-listen", "127.0.0.1:0", "--endpoints", "127.0.0.1:9"]);
+    let serve =
+        pointsman(&["serve", "--listen", &address, "--admin-listen", "127.0.0.1:0", "--endpoints", "127.0.0.1:9"]);
     assert_eq!(code(&serve), 3);
     let text = err(&serve);
     assert!(text.contains(&format!("cannot listen on {address} (--listen)")) && text.contains("next:"), "{text}");
@@ -169,7 +181,8 @@ fn a_taken_port_is_told_with_the_next_step() {
 
 #[test]
 fn a_client_command_without_a_running_pointsman_says_how_to_start_one() {
-    let unused = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").to_string();
+    let unused =
+        std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").to_string();
     for args in [&["explain", "last"][..], &["status"], &["drain", "A"], &["undrain", "A"], &["explain", "--follow"]] {
         let output = pointsman(&[args, &["--admin", &unused]].concat());
         assert_eq!(code(&output), 3, "{args:?}");

@@ -67,7 +67,8 @@ impl Serve {
 
     /// Sends a chat completion and gives status, head and body.
     fn chat(&self, model: &str, prompt: &str) -> (u16, String, Value) {
-        let body = json!({"model": model, "max_tokens": 4, "messages": [{"role": "user", "content": prompt}]}).to_string();
+        let body =
+            json!({"model": model, "max_tokens": 4, "messages": [{"role": "user", "content": prompt}]}).to_string();
         exchange(&self.gateway, "POST", "/v1/chat/completions", &body)
     }
 
@@ -122,7 +123,12 @@ fn exchange(address: &str, method: &str, path: &str, body: &str) -> (u16, String
 #[test]
 fn without_endpoints_the_banners_curl_line_works_and_the_decision_is_explained() {
     let serve = Serve::start(&[]);
-    for part in ["No endpoints given: running six simulated engines (A-F)", "5 of 6 ready", "D: unready (simulated)", "queue 2, kv 2, active 2, prefix 3"] {
+    for part in [
+        "No endpoints given: running six simulated engines (A-F)",
+        "5 of 6 ready",
+        "D: unready (simulated)",
+        "queue 2, kv 2, active 2, prefix 3",
+    ] {
         assert!(serve.banner.contains(part), "{part}:\n{}", serve.banner);
     }
     let curl = serve.banner.split_once("Try:  ").and_then(|(_, rest)| rest.split_once("\nWhy")).expect("a curl line").0;
@@ -132,7 +138,10 @@ fn without_endpoints_the_banners_curl_line_works_and_the_decision_is_explained()
         // No curl here: the same request by hand.
         assert_eq!(serve.chat("demo", "Hello").0, 200);
     } else {
-        assert!(answer.contains("200 ok") && answer.contains("x-pointsman-decision") && answer.contains("chat.completion"), "{answer}");
+        assert!(
+            answer.contains("200 ok") && answer.contains("x-pointsman-decision") && answer.contains("chat.completion"),
+            "{answer}"
+        );
     }
     let record = serve.last();
     assert_eq!((&record["outcome"]["status"], &record["path"]), (&json!(200), &json!("/v1/chat/completions")));
@@ -152,7 +161,8 @@ fn status_shows_the_pool_and_drain_takes_an_endpoint_out_with_an_audit_line() {
     assert!(before.contains("5 of 6 endpoints ready"), "{before}");
     assert!(serve.text(&["drain", "A"]).starts_with("A gets no new requests"));
     assert!(serve.text(&["status"]).contains("drained by hand (from 127.0.0.1)"));
-    let audit = std::iter::from_fn(|| serve.stderr.recv_timeout(Duration::from_secs(5)).ok()).find(|l| l.contains("drained by hand"));
+    let audit = std::iter::from_fn(|| serve.stderr.recv_timeout(Duration::from_secs(5)).ok())
+        .find(|l| l.contains("drained by hand"));
     assert!(audit.as_deref().is_some_and(|line| line.contains("127.0.0.1")), "{audit:?}");
     for n in 0..8 {
         assert_eq!(serve.chat("demo", &format!("prompt {n}")).0, 200);
@@ -208,7 +218,10 @@ fn finished_decisions_are_logged_as_json_lines_and_the_log_is_reopened_on_hang_u
     };
     serve.chat("demo", "one");
     until(&log, 1);
-    assert_eq!((&lines(&log)[0]["outcome"]["status"], &lines(&log)[0]["outcome"]["ended"]), (&json!(200), &json!("natural")));
+    assert_eq!(
+        (&lines(&log)[0]["outcome"]["status"], &lines(&log)[0]["outcome"]["ended"]),
+        (&json!(200), &json!("natural"))
+    );
     std::fs::rename(&log, &moved).expect("it can be moved");
     serve.signal("-HUP");
     // The signal is taken before the next line is written, or that line still goes to the old file.
@@ -242,7 +255,10 @@ fn metrics_and_the_effective_configuration_are_on_the_admin_listener() {
     let (status, head, _) = serve.chat("demo", "Hello");
     assert!(status == 200 && !head.contains("x-pointsman-"), "{head}");
     let (status, _, config) = exchange(&serve.admin, "GET", "/api/config", "");
-    assert_eq!((status, &config["version"], &config["config"]["kind"]), (200, &json!(1), &json!("EndpointPickerConfig")));
+    assert_eq!(
+        (status, &config["version"], &config["config"]["kind"]),
+        (200, &json!(1), &json!("EndpointPickerConfig"))
+    );
     let (status, head, _) = exchange(&serve.admin, "GET", "/metrics", "");
     assert!(status == 200 && head.contains("text/plain"), "{head}");
 }

@@ -62,14 +62,17 @@ fn compare() {
             let role = format!("{mode} {engines} {}", port.trim());
             let out = Command::new(&me).env(ROLE, role).output().expect("a client");
             let text = String::from_utf8_lossy(&out.stdout);
+            let trouble = String::from_utf8_lossy(&out.stderr);
+            let trouble = trouble.lines().filter(|l| !l.contains("panicked at") && !l.starts_with("note:"));
+            let trouble = trouble.collect::<Vec<_>>().join(" ");
             let figures: Vec<f64> = text.split_whitespace().filter_map(|f| f.parse().ok()).collect();
-            let [cpu, pages, rss] = figures[..] else { panic!("{text}{}", String::from_utf8_lossy(&out.stderr)) };
+            let [cpu, pages, rss] = figures[..] else { panic!("{text}{trouble}") };
             if mode == "plain" {
                 base = cpu;
             }
             let due = f64::from(engines) * MEASURED.as_secs_f64() / EVERY.as_secs_f64();
             let ratio = cpu / base;
-            println!("{engines:>7}  {mode:<7} {cpu:>7.2}  {ratio:>5.2}  {pages:>8} / {due:<8}  {rss:>10.1}");
+            println!("{engines:>7}  {mode:<7} {cpu:>7.2}  {ratio:>5.2}  {pages:>8} / {due:<8}  {rss:>10.1}  {trouble}");
         }
     }
     let _ = server.kill();
@@ -83,7 +86,8 @@ fn address(engine: u32) -> Ipv4Addr {
 
 async fn serve() {
     let page = std::fs::read(PAGE).expect("the page");
-    let mut answer = format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n", page.len()).into_bytes();
+    let mut answer =
+        format!("HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: {}\r\n\r\n", page.len()).into_bytes();
     answer.extend_from_slice(&page);
     let answer: Arc<[u8]> = answer.into();
     let listener = TcpListener::bind("0.0.0.0:0").await.expect("a port");

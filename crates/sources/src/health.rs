@@ -64,7 +64,9 @@ pub(crate) struct Probe {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Unchecked,
-    Up { failures: u32 },
+    Up {
+        failures: u32,
+    },
     Down,
     /// Nobody checks.
     Off,
@@ -115,7 +117,12 @@ impl Probe {
 }
 
 /// Checks one endpoint for ever, at once and then every interval.
-pub(crate) async fn watch(endpoint: Arc<Endpoint>, probe: Arc<Probe>, options: Arc<HealthOptions>, shared: Arc<Shared>) {
+pub(crate) async fn watch(
+    endpoint: Arc<Endpoint>,
+    probe: Arc<Probe>,
+    options: Arc<HealthOptions>,
+    shared: Arc<Shared>,
+) {
     let peer = Peer::api(&endpoint.meta, &shared.tls);
     let get = Get::new(&peer, &options.path, "*/*");
     let mut client = Client::new(peer, Arc::clone(&shared.connects));

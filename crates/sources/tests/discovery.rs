@@ -12,7 +12,8 @@ use pointsman_fleet::Fleet;
 use pointsman_sources::{Discovery, EndpointsFile, endpoints_of};
 
 fn list(names: &[&str]) -> String {
-    let entry = |name: &&str| format!("- {{name: {name}, address: 10.0.0.1, port: \"8000\", labels: {{role: decode}}}}\n");
+    let entry =
+        |name: &&str| format!("- {{name: {name}, address: 10.0.0.1, port: \"8000\", labels: {{role: decode}}}}\n");
     format!("endpoints:\n{}", names.iter().map(entry).collect::<String>())
 }
 
@@ -99,6 +100,22 @@ async fn a_file_caught_half_written_is_waited_for() {
 }
 
 #[tokio::test]
+async fn a_file_that_a_slow_writer_has_emptied_is_not_an_empty_pool_but_one_left_empty_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("endpoints.yaml");
+    fs::write(&path, list(&["a"])).unwrap();
+    let fleet = fleet();
+    let _watching = watch(&fleet, &path);
+    fs::write(&path, "").unwrap();
+    pause(1_500).await;
+    assert_eq!(names(&fleet), ["a"]);
+    fs::write(&path, list(&["b"])).unwrap();
+    becomes(&fleet, &["b"]).await;
+    fs::write(&path, "").unwrap();
+    becomes(&fleet, &[]).await;
+}
+
+#[tokio::test]
 async fn a_reload_with_faults_applies_what_is_valid_and_an_unusable_file_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("endpoints.yaml");
@@ -108,7 +125,11 @@ async fn a_reload_with_faults_applies_what_is_valid_and_an_unusable_file_changes
     let id = fleet.load().endpoints[0].id;
     fs::write(&path, format!("{}- {{name: bad, address: nonsense, port: 1}}\n", list(&["a", "b"]))).unwrap();
     becomes(&fleet, &["a", "b"]).await;
-    for unusable in ["endpoints: [{", "endpoints:\n- {name: c, address: 10.0.0.1, port: 1, labels: {a: yes}}\n"] {
+    for unusable in [
+        "endpoints: [{",
+        "endpoints:\n- {name: c, address: nonsense, port: 1}\n",
+        "endpoints:\n- {name: c, address: 10.0.0.1, port: 1, labels: {a: yes}}\n",
+    ] {
         fs::write(&path, unusable).unwrap();
         pause(900).await;
         assert_eq!(names(&fleet), ["a", "b"]);

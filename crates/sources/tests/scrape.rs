@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use common::{Engine, Fed, Reply, compiled, default_sources, pause, until};
-use pointsman_core::EndpointName;
-use pointsman_fleet::EndpointMeta;
+use pointsman_core::{EndpointName, Nanos};
+use pointsman_fleet::{EndpointMeta, EngineState};
 use pointsman_sources::{TlsClient, TlsOptions};
 
 const PAGE: &str = "# TYPE vllm:num_requests_waiting gauge\nvllm:num_requests_waiting{engine=\"0\"} 3\n\
@@ -47,6 +47,35 @@ async fn a_page_is_read_however_it_is_written_and_sent() {
         fed.fleet.remove(endpoint.name());
     }
     assert_eq!((fed.count.poll.load(Ordering::SeqCst), fed.count.extract.load(Ordering::SeqCst)), (0, 0));
+}
+
+/// What the pages mean is tested where they are read; here it is that a fetched page means what its bytes mean.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_golden_page_means_the_same_fetched_as_read_directly() {
+    let golden = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/fixtures/golden/engine-metrics/vllm-pages.json");
+    let golden: serde_json::Value = serde_json::from_slice(&std::fs::read(golden).unwrap()).unwrap();
+    let (fed, extractor) = (Fed::scraping_only(), Arc::clone(&default_sources()[0].extractors[0]));
+    let mut pages = Vec::new();
+    for golden in golden["pages"].as_array().unwrap() {
+        let Some(page) = golden["page"].as_str() else { continue };
+        let name = golden["name"].as_str().unwrap();
+        let engine = Engine::start().await;
+        engine.reply("/metrics", Reply::ok(page));
+        pages.push((name, page, fed.add(engine.meta(name)), engine));
+    }
+    assert!(pages.len() > 5);
+    let state = |engine: &EngineState| {
+        let view = engine.view();
+        let known = (view.known_waiting(), view.known_running(), view.known_kv());
+        (view.waiting, view.running, view.kv_usage, known, (**engine.lora()).clone(), engine.cache_num_blocks())
+    };
+    for (name, page, endpoint, engine) in &pages {
+        until(name, || engine.asked("/metrics") > 1).await;
+        let direct = EngineState::default();
+        direct.apply(Nanos(1), &extractor.extract(&endpoint.meta, page.as_bytes()).scraped);
+        assert_eq!(state(&endpoint.engine), state(&direct), "{name}");
+    }
+    assert_eq!(fed.count.poll.load(Ordering::SeqCst), 0, "no page is refused");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -167,7 +196,10 @@ async fn a_server_that_closes_idle_connections_costs_no_page() {
 async fn an_endpoint_that_left_is_asked_no_more_and_nothing_is_left_behind() {
     let fed = Fed::start(|_| ());
     let engine = Engine::start().await;
-    engine.reply("/metrics", Reply::ok(PAGE)).reply("/health", Reply::ok("")).reply("/v1/models", Reply::ok("{\"data\":[]}"));
+    engine
+        .reply("/metrics", Reply::ok(PAGE))
+        .reply("/health", Reply::ok(""))
+        .reply("/v1/models", Reply::ok("{\"data\":[]}"));
     for round in 0..10 {
         for n in 0..100 {
             fed.add(engine.meta(&format!("{round}-{n}")));
@@ -287,7 +319,10 @@ async fn a_declared_source_says_path_port_and_interval() {
          - pluginRef: core-metrics-extractor\n"
     );
     let scrape = compiled(&document);
-    assert_eq!((scrape.len(), scrape[0].path.as_str(), scrape[0].interval), (1, "/stats", Some(Duration::from_millis(250))));
+    assert_eq!(
+        (scrape.len(), scrape[0].path.as_str(), scrape[0].interval),
+        (1, "/stats", Some(Duration::from_millis(250)))
+    );
     let fed = Fed::with(scrape, |o| (o.health, o.models_interval) = (None, None));
     let endpoint = fed.add(EndpointMeta::new(EndpointName::new("default", "a"), "127.0.0.1", 9));
     until("read", || endpoint.engine.view().known_waiting()).await;

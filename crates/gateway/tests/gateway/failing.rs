@@ -23,13 +23,12 @@ async fn an_engine_that_cannot_be_reached_is_replaced_by_the_next_best() {
         assert_eq!((answer.status(), answer.header("x-pointsman-endpoint")), (200, Some("e1")));
     }
     gateway.settled().await;
-    let retried: Vec<_> =
-        gateway.records().into_iter().filter(|r| r["outcome"]["retries"].as_array().is_some_and(|a| !a.is_empty())).collect();
+    let retried: Vec<_> = gateway.records().into_iter().filter(|r| r["outcome"]["retries"] != 0).collect();
     assert!(!retried.is_empty(), "the dead engine was never chosen first");
     for record in retried {
         let outcome = &record["outcome"];
-        assert_eq!(outcome["retries"].as_array().unwrap().len(), 1);
-        assert_eq!(outcome["retries"][0]["endpoint"], dead.to_string());
+        assert_eq!(outcome["retries"], 1);
+        assert_eq!(outcome["retried"][0]["endpoint"], dead.to_string());
         assert_eq!(outcome["endpoint"], engine.address.to_string());
         assert_eq!(outcome["status"], 200);
     }
@@ -81,7 +80,7 @@ async fn no_more_endpoints_are_tried_than_allowed() {
     for retries in [0, 1, 2] {
         let gateway = Running::start(&engines, GatewayOptions { retries, ..no_ejection() }).await;
         assert_eq!(gateway.ask(chat("x")).await.status(), 502);
-        assert_eq!(gateway.records()[0]["outcome"]["retries"].as_array().unwrap().len(), retries as usize);
+        assert_eq!(gateway.records()[0]["outcome"]["retries"], retries);
     }
 }
 

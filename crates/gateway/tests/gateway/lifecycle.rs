@@ -80,7 +80,9 @@ async fn models_are_merged_over_the_ready_endpoints() {
 #[tokio::test]
 async fn a_client_that_leaves_cancels_its_request_at_the_engine() {
     for begun in [true, false] {
-        let engine = Engine::start(move |_| Reply::Hang(if begun { [SSE, &chunk("data: 1\n\n")].concat() } else { vec![] })).await;
+        let engine =
+            Engine::start(move |_| Reply::Hang(if begun { [SSE, &chunk("data: 1\n\n")].concat() } else { vec![] }))
+                .await;
         let gateway = Running::start(&[engine.address], no_ejection()).await;
         let mut client = gateway.client().await;
         client.send(chat("x")).await;
@@ -122,7 +124,9 @@ async fn shutdown_lets_running_streams_finish_and_takes_no_new_connections() {
 #[tokio::test]
 async fn what_does_not_finish_in_time_is_cut_and_recorded_as_such() {
     for begun in [true, false] {
-        let engine = Engine::start(move |_| Reply::Hang(if begun { [SSE, &chunk("data: 1\n\n")].concat() } else { vec![] })).await;
+        let engine =
+            Engine::start(move |_| Reply::Hang(if begun { [SSE, &chunk("data: 1\n\n")].concat() } else { vec![] }))
+                .await;
         let options = GatewayOptions { drain_timeout: Duration::from_millis(100), ..no_ejection() };
         let mut gateway = Running::start(&[engine.address], options).await;
         let mut client = gateway.client().await;

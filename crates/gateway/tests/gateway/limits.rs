@@ -29,7 +29,11 @@ async fn a_body_longer_than_allowed_is_413_before_it_is_read() {
     let mut body = chat_body("x");
     body.push_str(&" ".repeat(1_000 - body.len()));
     assert_eq!(gateway.ask(post("/v1/chat/completions", body)).await.status(), 200);
-    assert!(gateway.page().contains(r#"pointsman_gateway_refusals_total{reason="body_too_large"} 2"#), "{}", gateway.page());
+    assert!(
+        gateway.page().contains(r#"pointsman_gateway_refusals_total{reason="body_too_large"} 2"#),
+        "{}",
+        gateway.page()
+    );
 }
 
 #[tokio::test]

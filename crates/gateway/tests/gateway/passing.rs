@@ -51,7 +51,8 @@ async fn br_15_forged_routing_headers_reach_neither_engine_nor_client_nor_decisi
         forged.push_str(&format!("{name}: 10.9.9.9:1\r\n{}: second\r\n", name.to_ascii_uppercase()));
     }
     // Wishes that would change what is decided.
-    let forged: String = forged.lines().filter(|l| !l.to_lowercase().contains("rewrite")).map(|l| format!("{l}\r\n")).collect();
+    let forged: String =
+        forged.lines().filter(|l| !l.to_lowercase().contains("rewrite")).map(|l| format!("{l}\r\n")).collect();
     let answer = gateway.ask(post_with("/v1/chat/completions", &forged, chat_body("x"))).await;
     assert_eq!(answer.status(), 200, "{}", answer.head);
     assert_eq!(answer.header("x-pointsman-endpoint"), Some("e0"));
@@ -65,7 +66,11 @@ async fn br_15_forged_routing_headers_reach_neither_engine_nor_client_nor_decisi
 
 #[tokio::test]
 async fn br_17_each_event_passes_at_once_with_the_same_bytes() {
-    let events = ["data: {\"choices\":[{\"text\":\"把\"}]}\n\n", "data: {\"choices\":[{\"text\":\"酒\"}]}\n\n", "data: [DONE]\n\n"];
+    let events = [
+        "data: {\"choices\":[{\"text\":\"把\"}]}\n\n",
+        "data: {\"choices\":[{\"text\":\"酒\"}]}\n\n",
+        "data: [DONE]\n\n",
+    ];
     let engine = Engine::start(move |_| {
         let mut parts = vec![SSE.to_vec()];
         parts.extend(events.iter().map(chunk));

@@ -427,7 +427,8 @@ pub(crate) async fn eventually(what: &str, mut is: impl FnMut() -> bool) {
 
 /// Options under which nothing is ejected.
 pub(crate) fn no_ejection() -> GatewayOptions {
-    let ejection = EjectionOptions { failures: u32::MAX, base: Duration::ZERO, max: Duration::ZERO, ..Default::default() };
+    let ejection =
+        EjectionOptions { failures: u32::MAX, base: Duration::ZERO, max: Duration::ZERO, ..Default::default() };
     GatewayOptions { ejection, ..GatewayOptions::default() }
 }
 

@@ -34,7 +34,11 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-async fn connect(gateway: &Running, trusted: &CertificateDer<'static>, alpn: &[u8]) -> tokio_rustls::client::TlsStream<TcpStream> {
+async fn connect(
+    gateway: &Running,
+    trusted: &CertificateDer<'static>,
+    alpn: &[u8],
+) -> tokio_rustls::client::TlsStream<TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(trusted.clone()).unwrap();
     let mut config = rustls::ClientConfig::builder_with_provider(provider())
@@ -101,8 +105,7 @@ async fn engines_are_spoken_to_over_tls_when_their_certificate_is_believed() {
     let (address, log) = tls_engine(&identity).await;
     let other = Identity::new();
     let ca = |identity: &Identity| Some(identity.files().cert);
-    for (engine_ca, engine_insecure, want) in
-        [(ca(&identity), false, 200), (ca(&other), false, 502), (None, true, 200)]
+    for (engine_ca, engine_insecure, want) in [(ca(&identity), false, 200), (ca(&other), false, 502), (None, true, 200)]
     {
         let options = GatewayOptions { engine_ca, engine_insecure, ..no_ejection() };
         let gateway = Running::start_with(&[address], options, https).await;
@@ -119,9 +122,15 @@ async fn an_unusable_file_is_named_at_the_start() {
     let missing = identity.folder.path().join("missing.pem");
     let pool = Running::start(&[], GatewayOptions::default()).await.pool;
     for (options, file) in [
-        (GatewayOptions { tls: Some(ServerTls { cert: missing.clone(), key: key.clone() }), ..Default::default() }, &missing),
+        (
+            GatewayOptions { tls: Some(ServerTls { cert: missing.clone(), key: key.clone() }), ..Default::default() },
+            &missing,
+        ),
         (GatewayOptions { tls: Some(ServerTls { cert: key.clone(), key: key.clone() }), ..Default::default() }, &key),
-        (GatewayOptions { tls: Some(ServerTls { cert: cert.clone(), key: cert.clone() }), ..Default::default() }, &cert),
+        (
+            GatewayOptions { tls: Some(ServerTls { cert: cert.clone(), key: cert.clone() }), ..Default::default() },
+            &cert,
+        ),
         (GatewayOptions { engine_ca: Some(key.clone()), ..Default::default() }, &key),
     ] {
         let error = pointsman_gateway::Gateway::new(Arc::clone(&pool), options).unwrap_err();

@@ -70,7 +70,9 @@ pub(crate) fn run(options: &Check) -> Result<Exit, Failure> {
             continue;
         }
         if !faults.is_empty() {
-            out.write_all(render(&name, &String::from_utf8_lossy(&bytes), &faults, Paint::stdout().is_on()).as_bytes())?;
+            out.write_all(
+                render(&name, &String::from_utf8_lossy(&bytes), &faults, Paint::stdout().is_on()).as_bytes(),
+            )?;
         } else if options.show {
             // The document is the output; it must be usable as it is.
             writeln!(out, "# {name}: no faults")?;
@@ -110,8 +112,10 @@ pub(crate) fn read(file: &PathBuf) -> Result<(String, Vec<u8>), Failure> {
         (file.display().to_string(), opened)
     };
     match result {
-        Ok(_) if bytes.len() as u64 > MAX_BYTES => Err(Failure::new(format!("{name} is too large for a configuration"))
-            .why(format!("it has more than {} MiB", MAX_BYTES >> 20))),
+        Ok(_) if bytes.len() as u64 > MAX_BYTES => {
+            Err(Failure::new(format!("{name} is too large for a configuration"))
+                .why(format!("it has more than {} MiB", MAX_BYTES >> 20)))
+        }
         Ok(_) => Ok((name, bytes)),
         Err(error) => Err(Failure::new(format!("cannot read the configuration {name}")).why(error)),
     }

@@ -34,7 +34,8 @@ pub(crate) fn document(effective: &Value) -> String {
             let note = if member["injected"] == true { "  # default" } else { "" };
             let _ = writeln!(out, "  - pluginRef: {}{note}", scalar(&member["pluginRef"]));
             if member["weight"].is_number() {
-                let _ = writeln!(out, "    weight: {}{}", scalar(&member["weight"]), mark(&member["defaulted"], "weight"));
+                let _ =
+                    writeln!(out, "    weight: {}{}", scalar(&member["weight"]), mark(&member["defaulted"], "weight"));
             }
         }
     }
@@ -66,7 +67,8 @@ fn flow(value: &Value) -> String {
     match value {
         Value::Array(items) => format!("[{}]", items.iter().map(flow).collect::<Vec<_>>().join(", ")),
         Value::Object(fields) => {
-            let fields: Vec<String> = fields.iter().map(|(k, v)| format!("{}: {}", scalar(&k.as_str().into()), flow(v))).collect();
+            let fields: Vec<String> =
+                fields.iter().map(|(k, v)| format!("{}: {}", scalar(&k.as_str().into()), flow(v))).collect();
             format!("{{{}}}", fields.join(", "))
         }
         value => scalar(value),
@@ -107,7 +109,10 @@ mod tests {
             let again = again.unwrap_or_else(|| panic!("{}", pointsman_config::render("shown", &text, &faults, false)));
             let weights = |c: &pointsman_plugins::Compiled| {
                 let profiles = &c.scheduler.profiles;
-                profiles.iter().flat_map(|p| p.scorers.iter().map(|s| (s.scorer.name.to_string(), s.weight))).collect::<Vec<_>>()
+                profiles
+                    .iter()
+                    .flat_map(|p| p.scorers.iter().map(|s| (s.scorer.name.to_string(), s.weight)))
+                    .collect::<Vec<_>>()
             };
             assert_eq!(weights(&first), weights(&again));
         }
@@ -115,7 +120,13 @@ mod tests {
 
     #[test]
     fn text_that_yaml_would_misread_is_quoted() {
-        for (text, want) in [("queue-scorer", "queue-scorer"), ("yes", "\"yes\""), ("50ms", "\"50ms\""), ("a: b", "\"a: b\""), ("", "\"\"")] {
+        for (text, want) in [
+            ("queue-scorer", "queue-scorer"),
+            ("yes", "\"yes\""),
+            ("50ms", "\"50ms\""),
+            ("a: b", "\"a: b\""),
+            ("", "\"\""),
+        ] {
             assert_eq!(scalar(&text.into()), want);
         }
     }

@@ -86,7 +86,8 @@ impl Seen {
 /// `12:03:04.123  0D..K3  demo  2,310 tokens  -> C 0.790 (A 0.449)  prefix 33/36  200  TTFT 61 ms`.
 fn one_line(record: &Record, paint: Paint) -> String {
     let time = record.at.get(11..23).unwrap_or("");
-    let mut parts = vec![time.to_owned(), clean(&record.id), clean(&record.model), count(record.prompt_tokens_estimated, "token")];
+    let mut parts =
+        vec![time.to_owned(), clean(&record.id), clean(&record.model), count(record.prompt_tokens_estimated, "token")];
     if let Some(profile) = record.profiles.last() {
         let rated = profile.rated();
         let pick = profile.pick().map_or_else(
@@ -108,7 +109,9 @@ fn one_line(record: &Record, paint: Paint) -> String {
         parts.push(format!("{} retried", o.retries));
     }
     match o.status {
-        Some(status) => parts.push(if status < 400 { status.to_string() } else { paint.bad(&status.to_string()).into_owned() }),
+        Some(status) => {
+            parts.push(if status < 400 { status.to_string() } else { paint.bad(&status.to_string()).into_owned() })
+        }
         None => parts.push("under way".into()),
     }
     if let Some(ms) = o.ttft_ms {

@@ -74,7 +74,8 @@ fn head(out: &mut String, record: &Record, paint: Paint) {
 fn head_of_profile(out: &mut String, profile: &Profile) {
     let all = profile.candidates.len() as u64 + profile.omitted;
     let unready = profile.candidates.iter().filter(|c| is_unready(c)).count() as u64;
-    let filtered = profile.candidates.iter().filter(|c| c.dropped_by.is_some()).count() as u64 - unready + profile.omitted_dropped;
+    let filtered =
+        profile.candidates.iter().filter(|c| c.dropped_by.is_some()).count() as u64 - unready + profile.omitted_dropped;
     let picked = if profile.picked.is_empty() { "nobody picked" } else { "picked" };
     let label = format!("profile {}", clean(&profile.name));
     let _ = writeln!(
@@ -118,7 +119,11 @@ fn candidates(out: &mut String, profile: &Profile, at: &str, paint: Paint) {
 }
 
 fn dropped(candidate: &Candidate, at: &str) -> String {
-    let age = candidate.since.as_deref().and_then(|since| between(since, at)).map_or_else(String::new, |age| format!(" for {}", ago(age)));
+    let age = candidate
+        .since
+        .as_deref()
+        .and_then(|since| between(since, at))
+        .map_or_else(String::new, |age| format!(" for {}", ago(age)));
     let reason = clean(candidate.reason.as_deref().unwrap_or(""));
     let by = clean(candidate.dropped_by.as_deref().unwrap_or(""));
     match (is_unready(candidate), reason.is_empty()) {
@@ -147,11 +152,21 @@ fn prefix(record: &Record, profile: &Profile) -> Option<String> {
     let of = |c: &Candidate| {
         let (held, all) = (c.prefix_match_tokens, blocks * block);
         let held_blocks = thousands(held / block);
-        format!("{} holds {held_blocks} of {} ({} of {} tokens)", clean(&c.endpoint), count(blocks, "block"), thousands(held), thousands(all))
+        format!(
+            "{} holds {held_blocks} of {} ({} of {} tokens)",
+            clean(&c.endpoint),
+            count(blocks, "block"),
+            thousands(held),
+            thousands(all)
+        )
     };
     let best = profile.candidates.iter().max_by_key(|c| c.prefix_match_tokens)?;
     if best.prefix_match_tokens == 0 {
-        return Some(format!("nobody is known to hold any of the {} ({} tokens)", count(blocks, "block"), thousands(blocks * block)));
+        return Some(format!(
+            "nobody is known to hold any of the {} ({} tokens)",
+            count(blocks, "block"),
+            thousands(blocks * block)
+        ));
     }
     let Some(pick) = profile.pick() else { return Some(of(best)) };
     let mut text = of(pick);
@@ -167,10 +182,11 @@ fn ages(profile: &Profile) -> String {
     let (Some(least), Some(most)) = (known.iter().map(|k| k.1).min(), known.iter().map(|k| k.1).max()) else {
         return "no metrics were ever read".into();
     };
-    let range = if least == most { least.to_string() } else { format!("{}-{}", thousands(least), thousands(most)) };
+    let range = if least == most { thousands(least) } else { format!("{}-{}", thousands(least), thousands(most)) };
     let mut text = format!("metrics {range} ms old");
     if known.len() > 1 && rated.len() <= NAMED {
-        let each: Vec<String> = known.iter().map(|(c, age)| format!("{} {}", clean(&c.endpoint), thousands(*age))).collect();
+        let each: Vec<String> =
+            known.iter().map(|(c, age)| format!("{} {}", clean(&c.endpoint), thousands(*age))).collect();
         let _ = write!(text, " ({})", each.join(", "));
     }
     let never: Vec<String> = rated.iter().filter(|c| c.signals.age_ms.is_none()).map(|c| clean(&c.endpoint)).collect();
@@ -227,7 +243,11 @@ fn outcome(record: &Record) -> String {
     if o.retries > 0
         && let Some(served) = &o.endpoint
     {
-        parts.push(format!("served by {} after {}", clean(served), if o.retries == 1 { "1 retry".into() } else { format!("{} retries", o.retries) }));
+        parts.push(format!(
+            "served by {} after {}",
+            clean(served),
+            if o.retries == 1 { "1 retry".into() } else { format!("{} retries", o.retries) }
+        ));
     }
     if let Some(ms) = o.ttft_ms {
         parts.push(format!("TTFT {}", millis(ms)));
@@ -238,8 +258,16 @@ fn outcome(record: &Record) -> String {
     if let (Some(prompt), Some(completion)) = (o.prompt_tokens, o.completion_tokens) {
         parts.push(format!("{} + {} tokens", thousands(prompt), thousands(completion)));
     }
+    if record.profiles.is_empty() {
+        return finish(parts, o);
+    }
     let actual = o.cached_tokens.map_or_else(|| "not reported".to_owned(), |n| format!("{} actual", thousands(n)));
     parts.push(format!("cached tokens: {} predicted, {actual}", thousands(o.cached_tokens_predicted)));
+    finish(parts, o)
+}
+
+/// How it ended, where that is not as one would wish.
+fn finish(mut parts: Vec<String>, o: &Outcome) -> String {
     if let Some(how) = o.ended.as_deref().filter(|how| *how != "natural" && *how != "Natural") {
         parts.push(format!("ended by {}", clean(how)));
     }

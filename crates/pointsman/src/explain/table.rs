@@ -59,7 +59,9 @@ fn scorers(rated: &[&Candidate]) -> Vec<(String, f64)> {
 fn aligned(values: impl Iterator<Item = Option<f64>>, decimals: usize) -> Vec<String> {
     // `+ 0.0` after rounding: a tiny negative number must not show as -0.00.
     let scale = 10f64.powi(decimals as i32);
-    let text = |v: f64| if v.is_finite() { format!("{:.decimals$}", (v * scale).round() / scale + 0.0) } else { format!("{v}") };
+    let text = |v: f64| {
+        if v.is_finite() { format!("{:.decimals$}", (v * scale).round() / scale + 0.0) } else { format!("{v}") }
+    };
     let cells: Vec<String> = values.map(|v| v.map_or_else(|| format!("-{:decimals$}", ""), text)).collect();
     let width = cells.iter().map(String::len).max().unwrap_or(0);
     cells.into_iter().map(|cell| format!("{cell:>width$}")).collect()
@@ -128,6 +130,14 @@ mod tests {
 
     #[test]
     fn weights_have_the_decimals_they_need() {
-        assert_eq!([weight_places(&[2.0, 3.0]), weight_places(&[0.4, 2.0]), weight_places(&[0.125]), weight_places(&[1.0 / 3.0])], [0, 2, 3, 4]);
+        assert_eq!(
+            [
+                weight_places(&[2.0, 3.0]),
+                weight_places(&[0.4, 2.0]),
+                weight_places(&[0.125]),
+                weight_places(&[1.0 / 3.0])
+            ],
+            [0, 2, 3, 4]
+        );
     }
 }

@@ -36,6 +36,7 @@ fn a_record_with_every_key_missing_is_shown_without_a_panic() {
 #[test]
 fn the_pick_is_marked_and_candidates_stand_in_the_order_of_their_totals() {
     let text = shown(include_str!("../../tests/data/decision.json"), false);
-    let names: Vec<&str> = text.lines().filter(|l| l.starts_with("> ") || l.starts_with("  ")).map(|l| &l[..3]).collect();
+    let names: Vec<&str> =
+        text.lines().filter(|l| l.starts_with("> ") || l.starts_with("  ")).map(|l| &l[..3]).collect();
     assert_eq!(names, ["  e", "> C", "  A", "  B", "  D"]);
 }

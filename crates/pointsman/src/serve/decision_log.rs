@@ -56,11 +56,18 @@ impl DecisionLog {
     /// Opens the file for appending and starts the thread that writes.
     pub(super) fn start(path: &Path, sample: f64) -> Result<Self, Failure> {
         let file = open(path).map_err(|e| {
-            Failure::new(format!("cannot open the decision log {}", path.display())).why(e).next("name a file that can be written with --decision-log")
+            Failure::new(format!("cannot open the decision log {}", path.display()))
+                .why(e)
+                .next("name a file that can be written with --decision-log")
         })?;
         let (sender, receiver) = sync_channel(QUEUE);
         let (reopen, counts) = (Arc::new(AtomicBool::new(false)), Counts::default());
-        let writer = Writer { path: path.to_owned(), file: BufWriter::new(file), reopen: Arc::clone(&reopen), counts: counts.clone() };
+        let writer = Writer {
+            path: path.to_owned(),
+            file: BufWriter::new(file),
+            reopen: Arc::clone(&reopen),
+            counts: counts.clone(),
+        };
         let thread = std::thread::Builder::new().name("decision-log".into()).spawn(move || writer.run(&receiver));
         let thread = thread.map_err(|e| Failure::new("cannot start the thread of the decision log").why(e))?;
         Ok(Self { sender: RwLock::new(Some(sender)), reopen, counts, sample, thread: Mutex::new(Some(thread)) })

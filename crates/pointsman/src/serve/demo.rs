@@ -20,8 +20,14 @@ pub(super) const DECK_CONFIG: &str = include_str!("deck.yaml");
 const DECK_ADAPTERS: [&str; 4] = ["chat-lora", "code-lora", "a1", "a2"];
 
 /// What an engine shows in the worked example: KV-cache usage, requests waiting, adapters loaded. One request runs on each.
-const DECK: [(f64, f64, &str); 6] =
-    [(0.45, 2.0, "chat-lora"), (0.82, 6.0, "code-lora"), (0.31, 1.0, "chat-lora,code-lora"), (0.67, 0.0, ""), (0.55, 3.0, "a1,a2"), (0.20, 0.0, "")];
+const DECK: [(f64, f64, &str); 6] = [
+    (0.45, 2.0, "chat-lora"),
+    (0.82, 6.0, "code-lora"),
+    (0.31, 1.0, "chat-lora,code-lora"),
+    (0.67, 0.0, ""),
+    (0.55, 3.0, "a1,a2"),
+    (0.20, 0.0, ""),
+];
 
 /// Running engines, and how they are found. They end with the process.
 pub(super) struct Demo {
@@ -33,7 +39,8 @@ pub(super) struct Demo {
 pub(super) async fn start(name: Option<DemoName>) -> Result<Demo, Failure> {
     let (mut endpoints, mut engines) = (Vec::new(), Vec::new());
     for (at, engine) in NAMES.into_iter().enumerate() {
-        let failed = |why: &dyn std::fmt::Display| Failure::new(format!("cannot start the simulated engine {engine}")).why(why);
+        let failed =
+            |why: &dyn std::fmt::Display| Failure::new(format!("cannot start the simulated engine {engine}")).why(why);
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(|e| failed(&e))?;
         let handle = spawn(options(engine, name), listener).map_err(|e| failed(&e))?;
         if engine == UNREADY {
@@ -43,7 +50,11 @@ pub(super) async fn start(name: Option<DemoName>) -> Result<Demo, Failure> {
             handle.freeze(Some(frozen(DECK[at])));
         }
         let address = handle.addr();
-        endpoints.push(EndpointMeta::new(EndpointName::new("default", engine), address.ip().to_string(), address.port()));
+        endpoints.push(EndpointMeta::new(
+            EndpointName::new("default", engine),
+            address.ip().to_string(),
+            address.port(),
+        ));
         engines.push(handle);
     }
     Ok(Demo { endpoints, _engines: engines })

@@ -11,11 +11,14 @@ use crate::failure::Failure;
 pub(crate) fn cannot_listen(address: SocketAddr, flag: &str, error: &std::io::Error) -> Failure {
     let failure = Failure::new(format!("cannot listen on {address} ({flag})"));
     match error.kind() {
-        ErrorKind::AddrInUse => failure
-            .why("another process has this port")
-            .next(format!("choose another one with {flag}, or find who has it: ss -ltnp 'sport = :{}'", address.port())),
+        ErrorKind::AddrInUse => failure.why("another process has this port").next(format!(
+            "choose another one with {flag}, or find who has it: ss -ltnp 'sport = :{}'",
+            address.port()
+        )),
         ErrorKind::PermissionDenied => failure.why(error).next(format!("choose a port above 1023 with {flag}")),
-        ErrorKind::AddrNotAvailable => failure.why("this machine has no such address").next(format!("choose one of its own, or 0.0.0.0, with {flag}")),
+        ErrorKind::AddrNotAvailable => failure
+            .why("this machine has no such address")
+            .next(format!("choose one of its own, or 0.0.0.0, with {flag}")),
         _ => failure.why(error),
     }
 }

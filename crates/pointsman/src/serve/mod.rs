@@ -62,10 +62,15 @@ async fn serve(options: Serve, configuration: Configuration, states: Arc<Learned
     let Configuration { name, compiled, .. } = configuration;
     let profiles = compiled.scheduler.profiles.clone();
     let wiring = pool::Wiring::prepare(&options, &compiled)?;
-    let log = options.decision_log.as_deref().map(|path| DecisionLog::start(path, options.decision_log_sample)).transpose()?;
+    let log = options
+        .decision_log
+        .as_deref()
+        .map(|path| DecisionLog::start(path, options.decision_log_sample))
+        .transpose()?;
     let pool = pool::make(&options, compiled, states);
-    let gateway = Gateway::new(Arc::clone(&pool), options.gateway_options())
-        .map_err(|e| Failure::new("the gateway cannot start").why(e).next("look at --tls-cert, --tls-key and --engine-ca"))?;
+    let gateway = Gateway::new(Arc::clone(&pool), options.gateway_options()).map_err(|e| {
+        Failure::new("the gateway cannot start").why(e).next("look at --tls-cert, --tls-key and --engine-ca")
+    })?;
     let (listener, listen) = bind(options.listen, "--listen").await?;
     let (admin_listener, admin) = bind(options.admin_listen, "--admin-listen").await?;
 
@@ -115,7 +120,9 @@ async fn serve(options: Serve, configuration: Configuration, states: Arc<Learned
     }
     match served {
         Ok(()) => Ok(Exit::Fine),
-        Err(error) => Err(Failure::new("the gateway stopped in a way it never should").why(error).next("please report this")),
+        Err(error) => {
+            Err(Failure::new("the gateway stopped in a way it never should").why(error).next("please report this"))
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use pointsman_fleet::EndpointMeta;
 use pointsman_plugins::{Compiled, LearnedStates};
 use pointsman_router::{Pool, PoolOptions};
 use pointsman_sources::{
-    Counters, Discovery, EndpointsFile, HealthOptions, ScrapeSource, Sources, SourcesOptions, TlsClient, TlsOptions, endpoints_of,
+    Counters, Discovery, EndpointsFile, HealthOptions, ScrapeSource, Sources, SourcesOptions, TlsClient, TlsOptions,
+    endpoints_of,
 };
 
 use super::flags::Serve;
@@ -45,12 +46,16 @@ impl Wiring {
             None => Vec::new(),
             Some(list) => endpoints_of(list).map_err(|faults| {
                 let all = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-                Failure::usage("--endpoints cannot be used").why(all).next("write host:port or https://host:port, separated by commas")
+                Failure::usage("--endpoints cannot be used")
+                    .why(all)
+                    .next("write host:port or https://host:port, separated by commas")
             })?,
         };
         let file = match (&options.endpoints_file, &compiled.discovery) {
             (Some(path), _) => Some((EndpointsFile { path: path.clone(), allow_any_host: true }, true)),
-            (None, Some(declared)) => Some((EndpointsFile { path: declared.path.clone(), allow_any_host: false }, declared.watch)),
+            (None, Some(declared)) => {
+                Some((EndpointsFile { path: declared.path.clone(), allow_any_host: false }, declared.watch))
+            }
             (None, None) => None,
         };
         let tls_failed = |e: pointsman_sources::TlsError| Failure::new("TLS towards engines cannot be set up").why(e);
@@ -62,7 +67,11 @@ impl Wiring {
             client_cert: None,
         };
         let secure = fixed.iter().any(|e| e.scheme == pointsman_fleet::Scheme::Https);
-        let tls = if secure || wanted.ca.is_some() { TlsClient::new(&wanted).map_err(tls_failed)? } else { TlsClient::insecure() };
+        let tls = if secure || wanted.ca.is_some() {
+            TlsClient::new(&wanted).map_err(tls_failed)?
+        } else {
+            TlsClient::insecure()
+        };
         Ok(Self { fixed, file, scrape, tls })
     }
 
@@ -72,7 +81,12 @@ impl Wiring {
     }
 
     /// Fills the fleet and starts asking its endpoints.
-    pub(super) fn start(self, options: &Serve, pool: &Arc<Pool>, simulated: Vec<EndpointMeta>) -> Result<Feed, Failure> {
+    pub(super) fn start(
+        self,
+        options: &Serve,
+        pool: &Arc<Pool>,
+        simulated: Vec<EndpointMeta>,
+    ) -> Result<Feed, Failure> {
         let (file, watch) = self.file.map_or((None, false), |(file, watch)| (Some(file), watch));
         let fixed = [self.fixed, simulated].concat();
         let sources = SourcesOptions {
@@ -107,7 +121,12 @@ impl Counters for Counted {
 pub(super) async fn first_look(pool: &Pool, at_most: Duration) {
     let looked = async {
         loop {
-            let all = pool.fleet.load().endpoints.iter().all(|e| e.ready() || e.engine.last_error().is_some() || e.engine.scraped_at().0 != 0);
+            let all = pool
+                .fleet
+                .load()
+                .endpoints
+                .iter()
+                .all(|e| e.ready() || e.engine.last_error().is_some() || e.engine.scraped_at().0 != 0);
             if all {
                 // What follows from the first page, such as readiness, is a matter of moments.
                 tokio::time::sleep(Duration::from_millis(50)).await;

@@ -152,7 +152,8 @@ mod tests {
 
     #[test]
     fn several_keep_their_order_and_every_fault_is_told() {
-        let names = |list: &str| endpoints_of(list).map(|m| m.iter().map(|m| m.name.name.to_string()).collect::<Vec<_>>());
+        let names =
+            |list: &str| endpoints_of(list).map(|m| m.iter().map(|m| m.name.name.to_string()).collect::<Vec<_>>());
         assert_eq!(names("b:1, a:2,c:3"), Ok(vec!["b:1".into(), "a:2".into(), "c:3".into()]));
         assert_eq!(names("a:1,,b,a:1").map_err(|e| e.len()), Err(3));
     }

@@ -101,7 +101,8 @@ fn meta(entry: EndpointEntry, metrics_labels: bool) -> EndpointMeta {
     if port.is_some() || host.is_some() {
         let (host, port) = (host.unwrap_or(&meta.address), port.unwrap_or(meta.port));
         let bare = host.trim_start_matches('[').trim_end_matches(']');
-        meta.metrics_address = Some(if bare.contains(':') { format!("[{bare}]:{port}") } else { format!("{bare}:{port}") });
+        meta.metrics_address =
+            Some(if bare.contains(':') { format!("[{bare}]:{port}") } else { format!("{bare}:{port}") });
     }
     meta
 }
@@ -117,7 +118,8 @@ mod tests {
     #[test]
     fn a_start_with_any_fault_is_refused_with_its_place() {
         let list = file("endpoints.yaml".into());
-        let text = b"endpoints:\n- {name: a, address: 10.0.0.1, port: 8000}\n- {name: b, address: 10.0.0.300, port: 8000}\n";
+        let text =
+            b"endpoints:\n- {name: a, address: 10.0.0.1, port: 8000}\n- {name: b, address: 10.0.0.300, port: 8000}\n";
         let error = list.parse_strict(text).expect_err("one entry is wrong").to_string();
         assert!(error.starts_with("endpoints.yaml:3:"), "{error}");
         assert!(error.contains("10.0.0.300") && error.contains("1 error"), "{error}");

@@ -16,14 +16,20 @@ pub use file::{EndpointsFile, FileError};
 
 /// Time between two looks at a watched file.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// A file that changed is taken when it stayed the same for this long.
-const SETTLED_AFTER: Duration = Duration::from_millis(100);
+/// Time between looks at a file that changed.
+const SETTLING: Duration = Duration::from_millis(100);
+/// Looks in a row that must agree before a change is taken.
+const AGREE: u32 = 1;
+/// The same for a file without content: most often one that a slow writer has opened and not filled yet.
+const AGREE_ON_NOTHING: u32 = 20;
 
 /// Writes fixed endpoints and those of a file into a fleet, and follows the file until dropped.
 ///
 /// The file is looked at by its *path* and compared by its *content*: a rename over it, a removal and a new file, a swapped symbolic link (as
 /// Kubernetes does with mounted maps), a rewrite in place are all the same thing. A change counts when two looks in a row agree, so
-/// that a file caught half written is not taken for a short one.
+/// that a file caught half written is not taken for a short one; an empty file counts after two seconds.
+///
+/// Entries with faults are left out and told in the log. A file that cannot be read, or of which nothing valid is left, changes nothing.
 #[derive(Debug)]
 pub struct Discovery {
     watching: Option<JoinHandle<()>>,
@@ -91,15 +97,17 @@ async fn follow(fleet: Arc<Fleet>, fixed: Vec<EndpointMeta>, file: EndpointsFile
 /// The content when it differs from what was applied and has stopped changing.
 async fn settled(file: &Arc<EndpointsFile>, applied: u64) -> Result<Option<Vec<u8>>, FileError> {
     let mut last = look(file).await?;
-    if xxh64(&last) == applied {
-        return Ok(None);
-    }
+    let mut agreed = 0;
     loop {
-        tokio::time::sleep(SETTLED_AFTER).await;
-        let now = look(file).await?;
-        if now == last {
-            return Ok((xxh64(&now) != applied).then_some(now));
+        if xxh64(&last) == applied {
+            return Ok(None);
         }
+        if agreed >= if last.is_empty() { AGREE_ON_NOTHING } else { AGREE } {
+            return Ok(Some(last));
+        }
+        tokio::time::sleep(SETTLING).await;
+        let now = look(file).await?;
+        agreed = if now == last { agreed + 1 } else { 0 };
         last = now;
     }
 }
@@ -114,10 +122,11 @@ fn apply(fleet: &Fleet, fixed: &[EndpointMeta], file: &EndpointsFile, bytes: &[u
     let path = file.path.display();
     let (listed, faults) = file.parse(bytes);
     if faults.errors() > 0 {
-        let faults = faults.sorted().iter().map(|f| format!("{path}:{f}")).collect::<Vec<_>>().join("; ");
-        tracing::error!(faults, "endpoints file has faults");
+        let told = faults.sorted().iter().map(|f| format!("{path}:{f}")).collect::<Vec<_>>().join("; ");
+        tracing::error!(faults = told, "endpoints file has faults");
     }
-    let Some(listed) = listed else {
+    // Faults that leave nothing over are a file gone wrong, not a pool without endpoints.
+    let Some(listed) = listed.filter(|listed| faults.errors() == 0 || !listed.is_empty()) else {
         tracing::error!(file = %path, "endpoints file is not usable; the endpoints stay as they are");
         return;
     };

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 
 /// What is sent for a path.
 #[derive(Clone)]
-pub enum Reply {
+pub(crate) enum Reply {
     /// Status and body, with a length.
     Plain(u16, Vec<u8>),
     /// Every byte of the answer, in pieces; the connection is closed after it.
@@ -29,32 +29,32 @@ pub enum Reply {
 }
 
 impl Reply {
-    pub fn ok(body: impl Into<Vec<u8>>) -> Self {
+    pub(crate) fn ok(body: impl Into<Vec<u8>>) -> Self {
         Self::Plain(200, body.into())
     }
 }
 
 #[derive(Default)]
-pub struct Seen {
-    pub connections: AtomicUsize,
-    pub open: AtomicUsize,
-    pub requests: Mutex<HashMap<String, usize>>,
-    pub replies: Mutex<HashMap<String, Reply>>,
+pub(crate) struct Seen {
+    pub(crate) connections: AtomicUsize,
+    pub(crate) open: AtomicUsize,
+    pub(crate) requests: Mutex<HashMap<String, usize>>,
+    pub(crate) replies: Mutex<HashMap<String, Reply>>,
 }
 
 /// Stops when dropped, with its connections.
-pub struct Engine {
-    pub address: SocketAddr,
-    pub seen: Arc<Seen>,
+pub(crate) struct Engine {
+    pub(crate) address: SocketAddr,
+    pub(crate) seen: Arc<Seen>,
     _tasks: JoinSet<()>,
 }
 
 impl Engine {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         Self::at("127.0.0.1:0".parse().unwrap(), None).await
     }
 
-    pub async fn at(address: SocketAddr, tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
+    pub(crate) async fn at(address: SocketAddr, tls: Option<tokio_rustls::TlsAcceptor>) -> Self {
         let listener = TcpListener::bind(address).await.unwrap();
         let address = listener.local_addr().unwrap();
         let seen = Arc::new(Seen::default());
@@ -84,16 +84,16 @@ impl Engine {
         Self { address, seen, _tasks: tasks }
     }
 
-    pub fn reply(&self, path: &str, reply: Reply) -> &Self {
+    pub(crate) fn reply(&self, path: &str, reply: Reply) -> &Self {
         self.seen.replies.lock().insert(path.to_owned(), reply);
         self
     }
 
-    pub fn asked(&self, path: &str) -> usize {
+    pub(crate) fn asked(&self, path: &str) -> usize {
         self.seen.requests.lock().get(path).copied().unwrap_or(0)
     }
 
-    pub fn meta(&self, name: &str) -> EndpointMeta {
+    pub(crate) fn meta(&self, name: &str) -> EndpointMeta {
         EndpointMeta::new(EndpointName::new("default", name), self.address.ip().to_string(), self.address.port())
     }
 }
@@ -142,9 +142,9 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, seen: &Seen) {
 }
 
 #[derive(Default)]
-pub struct Count {
-    pub poll: AtomicUsize,
-    pub extract: AtomicUsize,
+pub(crate) struct Count {
+    pub(crate) poll: AtomicUsize,
+    pub(crate) extract: AtomicUsize,
 }
 
 impl Counters for Count {
@@ -160,19 +160,19 @@ impl Counters for Count {
 }
 
 /// A fleet that is fed.
-pub struct Fed {
-    pub fleet: Arc<Fleet>,
-    pub sources: Sources,
-    pub count: Arc<Count>,
-    pub clock: Arc<SystemClock>,
+pub(crate) struct Fed {
+    pub(crate) fleet: Arc<Fleet>,
+    pub(crate) sources: Sources,
+    pub(crate) count: Arc<Count>,
+    pub(crate) clock: Arc<SystemClock>,
 }
 
 impl Fed {
-    pub fn start(change: impl FnOnce(&mut SourcesOptions)) -> Self {
+    pub(crate) fn start(change: impl FnOnce(&mut SourcesOptions)) -> Self {
         Self::with(default_sources(), change)
     }
 
-    pub fn with(scrape: Vec<ScrapeSource>, change: impl FnOnce(&mut SourcesOptions)) -> Self {
+    pub(crate) fn with(scrape: Vec<ScrapeSource>, change: impl FnOnce(&mut SourcesOptions)) -> Self {
         let clock = Arc::new(SystemClock::default());
         let fleet = Arc::new(Fleet::new(clock.clone()));
         let count = Arc::new(Count::default());
@@ -182,31 +182,31 @@ impl Fed {
         Self { fleet, sources, count, clock }
     }
 
-    pub fn scraping_only() -> Self {
+    pub(crate) fn scraping_only() -> Self {
         Self::start(|o| {
             o.health = None;
             o.models_interval = None;
         })
     }
 
-    pub fn add(&self, meta: EndpointMeta) -> Arc<Endpoint> {
+    pub(crate) fn add(&self, meta: EndpointMeta) -> Arc<Endpoint> {
         match self.fleet.upsert(meta) {
             Change::Added(e) | Change::Updated(e) | Change::Unchanged(e) | Change::Replaced { new: e, .. } => e,
             Change::Removed(_) => unreachable!("nothing is removed by adding"),
         }
     }
 
-    pub fn age_ms(&self, endpoint: &Endpoint) -> Option<u128> {
+    pub(crate) fn age_ms(&self, endpoint: &Endpoint) -> Option<u128> {
         endpoint.engine.view().age(self.clock.now()).map(|age| age.as_millis())
     }
 }
 
 /// What an empty configuration scrapes.
-pub fn default_sources() -> Vec<ScrapeSource> {
+pub(crate) fn default_sources() -> Vec<ScrapeSource> {
     compiled("")
 }
 
-pub fn compiled(document: &str) -> Vec<ScrapeSource> {
+pub(crate) fn compiled(document: &str) -> Vec<ScrapeSource> {
     let options = CompileOptions { allow_experimental: false, default: DefaultProfile::Serve, states: Arc::default() };
     let mut faults = Faults::new();
     let compiled = compile(document.as_bytes(), &options, &mut faults);
@@ -214,7 +214,7 @@ pub fn compiled(document: &str) -> Vec<ScrapeSource> {
 }
 
 /// Waits until something holds; fails after ten seconds.
-pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
         assert!(begun.elapsed() < Duration::from_secs(10), "never: {what}");
@@ -222,6 +222,6 @@ pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-pub async fn pause(millis: u64) {
+pub(crate) async fn pause(millis: u64) {
     tokio::time::sleep(Duration::from_millis(millis)).await;
 }
