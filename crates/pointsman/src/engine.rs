@@ -25,7 +25,7 @@ pub(crate) struct Engine {
 
 /// Runs it until told to stop.
 pub(crate) fn run(engine: Engine) -> Result<Exit, Failure> {
-    engine.logging.start();
+    engine.logging.start()();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|e| Failure::new("cannot start the runtime").why(e))?;
     runtime.block_on(async {

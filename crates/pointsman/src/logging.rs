@@ -24,18 +24,35 @@ enum Format {
 
 impl Logging {
     /// Starts logging. Called once, before anything logs.
-    pub(crate) fn start(&self) {
+    ///
+    /// The result, called when the start is over, lets lines through that would only be noise before: the banner says of the endpoints at that
+    /// moment what a line for each of them would.
+    pub(crate) fn start(&self) -> Box<dyn FnOnce()> {
         let own = match self.verbose {
             0 => "warn,pointsman=info",
             1 => "info,pointsman=debug",
             _ => "debug,pointsman=trace",
         };
         // Our crates are `pointsman_*`: a directive of that prefix means all of them.
-        let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(own));
-        let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+        let wanted = EnvFilter::try_from_default_env().ok();
+        let quiet = wanted.is_none() && self.verbose == 0 && matches!(self.log_format, Format::Text);
+        let first = if quiet { format!("{own},pointsman_sources=error") } else { own.to_owned() };
+        let log = tracing_subscriber::fmt()
+            .with_env_filter(wanted.unwrap_or_else(|| EnvFilter::new(first)))
+            .with_writer(std::io::stderr)
+            .with_ansi(Paint::stderr().is_on() && matches!(self.log_format, Format::Text));
         match self.log_format {
-            Format::Text => log.with_ansi(Paint::stderr().is_on()).with_target(self.verbose > 0).init(),
-            Format::Json => log.with_ansi(false).json().init(),
+            Format::Json => log.json().init(),
+            Format::Text => {
+                let log = log.with_target(self.verbose > 0).with_filter_reloading();
+                let handle = log.reload_handle();
+                log.init();
+                if quiet {
+                    // It fails only when there is no subscriber any more, and then nobody misses a line.
+                    return Box::new(move || drop(handle.reload(EnvFilter::new(own))));
+                }
+            }
         }
+        Box::new(|| ())
     }
 }

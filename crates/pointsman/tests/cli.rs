@@ -190,3 +190,27 @@ fn a_client_command_without_a_running_pointsman_says_how_to_start_one() {
         assert!(text.contains(&unused) && text.contains("pointsman serve") && text.lines().count() <= 3, "{text}");
     }
 }
+
+#[test]
+fn a_wrong_endpoints_file_is_told_with_its_place_before_any_port_opens() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let list = file(&folder, "engines.yaml", "endpoints:\n- {name: a, address: 10.0.0.1, port: \"99999\"}\n");
+    let serve =
+        pointsman(&["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--endpoints-file", &list]);
+    assert_eq!(code(&serve), 1);
+    let text = err(&serve);
+    assert!(text.contains("engines.yaml") && text.contains("99999") && text.lines().count() <= 3, "{text}");
+}
+
+#[test]
+fn output_into_a_closed_pipe_is_no_error() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pointsman"))
+        .args(["completions", "zsh"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.stderr.is_empty() && code(&output) == 0, "{}", err(&output));
+}

@@ -1,124 +1,14 @@
 //! `pointsman serve` as a person meets it: started, asked, drained, stopped.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+mod support;
+
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// A started process; dropped, it is gone.
-struct Serve {
-    child: Child,
-    gateway: String,
-    admin: String,
-    banner: String,
-    stderr: Receiver<String>,
-}
-
-impl Drop for Serve {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-impl Serve {
-    fn start(args: &[&str]) -> Self {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_pointsman"))
-            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
-            .args(args)
-            .env_remove("POINTSMAN_ADMIN_TOKEN")
-            .stdin(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the program runs");
-        let (sender, stderr) = channel();
-        let lines = BufReader::new(child.stderr.take().expect("a pipe")).lines();
-        std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
-        let mut banner = String::new();
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while !banner.contains("Why that engine?") {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let line = stderr.recv_timeout(left).unwrap_or_else(|e| panic!("{e} after:\n{banner}"));
-            banner.push_str(&line);
-            banner.push('\n');
-        }
-        let address = |label: &str| {
-            let line = banner.lines().find(|l| l.trim_start().starts_with(label)).expect("a line of the banner");
-            line.split_whitespace().nth(1).and_then(|url| url.split("://").nth(1)).expect("a URL").to_owned()
-        };
-        let (gateway, admin) = (address("gateway"), address("admin"));
-        Self { child, gateway, admin, banner, stderr }
-    }
-
-    fn command(&self, args: &[&str]) -> Output {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
-        command.args(args).args(["--admin", &self.admin]).output().expect("the program runs")
-    }
-
-    fn text(&self, args: &[&str]) -> String {
-        let output = self.command(args);
-        assert!(output.status.success(), "{args:?}: {}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).expect("UTF-8")
-    }
-
-    /// Sends a chat completion and gives status, head and body.
-    fn chat(&self, model: &str, prompt: &str) -> (u16, String, Value) {
-        let body =
-            json!({"model": model, "max_tokens": 4, "messages": [{"role": "user", "content": prompt}]}).to_string();
-        exchange(&self.gateway, "POST", "/v1/chat/completions", &body)
-    }
-
-    /// The newest decision, once its request is over.
-    fn last(&self) -> Value {
-        let deadline = Instant::now() + Duration::from_secs(10);
-        loop {
-            let record: Value = serde_json::from_str(&self.text(&["explain", "last", "--json"])).expect("JSON");
-            if !record["outcome"]["ended"].is_null() {
-                return record;
-            }
-            assert!(Instant::now() < deadline, "the request never ended: {record}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn signal(&self, signal: &str) {
-        let sent = Command::new("kill").args([signal, &self.child.id().to_string()]).status().expect("kill runs");
-        assert!(sent.success());
-    }
-
-    fn wait(&mut self, at_most: Duration) -> Option<i32> {
-        let deadline = Instant::now() + at_most;
-        while Instant::now() < deadline {
-            if let Some(status) = self.child.try_wait().expect("it can be asked") {
-                return status.code();
-            }
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        None
-    }
-}
-
-fn exchange(address: &str, method: &str, path: &str, body: &str) -> (u16, String, Value) {
-    let mut stream = TcpStream::connect(address).expect("it listens");
-    stream.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out can be set");
-    let length = body.len();
-    write!(
-        stream,
-        "{method} {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
-    )
-    .expect("it reads");
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).expect("it answers");
-    let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
-    let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).expect("a status");
-    // A chunked body is one object here: what stands between the first and the last brace.
-    let object = body.find('{').zip(body.rfind('}')).map(|(from, to)| &body[from..=to]);
-    (status, head.to_ascii_lowercase(), object.and_then(|o| serde_json::from_str(o).ok()).unwrap_or_default())
-}
+use support::{Serve, chat, exchange, text_of};
 
 #[test]
 fn without_endpoints_the_banners_curl_line_works_and_the_decision_is_explained() {
@@ -238,6 +128,34 @@ fn a_stop_signal_ends_the_process_with_0() {
     assert_eq!(serve.wait(Duration::from_secs(10)), Some(0));
 }
 
+/// The first signal lets a running stream end, the second one does not wait for it.
+#[test]
+fn a_running_stream_may_finish_unless_a_second_signal_comes() {
+    let stream = |serve: &Serve, tokens: u32| {
+        let body = json!({"model": "demo", "prompt": "x", "stream": true, "max_tokens": tokens, "ignore_eos": true})
+            .to_string();
+        let gateway = serve.gateway.clone();
+        let asked =
+            std::thread::spawn(move || std::panic::catch_unwind(|| text_of(&gateway, "/v1/completions", &body)));
+        std::thread::sleep(Duration::from_millis(300));
+        asked
+    };
+    let mut patient = Serve::start(&[]);
+    let asked = stream(&patient, 60);
+    patient.signal("-TERM");
+    let text = asked.join().expect("it ends").expect("an answer");
+    assert!(text.contains("data: [DONE]"), "{text}");
+    assert_eq!(patient.wait(Duration::from_secs(10)), Some(0));
+
+    let mut hurried = Serve::start(&[]);
+    let asked = stream(&hurried, 100_000);
+    hurried.signal("-TERM");
+    assert_eq!(hurried.wait(Duration::from_millis(500)), None, "a stream is under way");
+    hurried.signal("-INT");
+    assert_eq!(hurried.wait(Duration::from_secs(5)), Some(3));
+    let _ = asked.join();
+}
+
 #[test]
 fn the_admin_listener_can_demand_a_token_and_refuse_changes() {
     let serve = Serve::start(&["--admin-token", "t0", "--admin-read-only"]);
@@ -261,4 +179,76 @@ fn metrics_and_the_effective_configuration_are_on_the_admin_listener() {
     );
     let (status, head, _) = exchange(&serve.admin, "GET", "/metrics", "");
     assert!(status == 200 && head.contains("text/plain"), "{head}");
+}
+
+/// A conversation stays where its beginning is cached, and what was predicted is what the engine had.
+#[test]
+fn five_turns_of_a_conversation_land_on_one_engine_with_a_growing_match() {
+    let serve = Serve::start(&[]);
+    let (mut messages, mut picks, mut matches) = (Vec::new(), Vec::new(), Vec::new());
+    for turn in 0..5 {
+        let text: String = (0..300).map(|word| format!("t{turn}w{word} ")).collect();
+        messages.push(json!({"role": "user", "content": text}));
+        let body = json!({"model": "demo", "max_tokens": 2, "messages": messages}).to_string();
+        let (status, _, answer) = exchange(&serve.gateway, "POST", "/v1/chat/completions", &body);
+        assert_eq!(status, 200);
+        messages.push(answer["choices"][0]["message"].clone());
+        let record = serve.last();
+        picks.push(record["profiles"][0]["picked"][0].as_str().expect("a pick").to_owned());
+        let predicted = record["outcome"]["cached_tokens_predicted"].as_i64().expect("a prediction");
+        let actual = record["outcome"]["cached_tokens"].as_i64().expect("the engine tells");
+        let block = record["block_tokens"].as_i64().expect("a block size");
+        assert!((predicted - actual).abs() <= block, "turn {turn}: {predicted} predicted, {actual} actual");
+        matches.push(predicted);
+    }
+    assert!(picks.iter().all(|pick| *pick == picks[0]), "{picks:?}");
+    assert!(matches[0] == 0 && matches.windows(2).all(|pair| pair[0] < pair[1]), "{matches:?}");
+    assert!(serve.text(&["explain", "last"]).contains(&format!("{} holds ", picks[0])));
+}
+
+/// BR-49 on real engines: equal engines share what has nothing to do with each other.
+#[test]
+fn two_hundred_unrelated_prompts_use_every_ready_engine_and_none_for_more_than_half() {
+    let serve = Serve::start(&[]);
+    std::thread::scope(|scope| {
+        let start = Instant::now();
+        for n in 0..200u32 {
+            std::thread::sleep((start + Duration::from_millis(25) * n).saturating_duration_since(Instant::now()));
+            let gateway = &serve.gateway;
+            scope.spawn(move || {
+                assert_eq!(chat(gateway, "demo", &format!("prompt {n} of its own kind, {}", n * 7919)).0, 200)
+            });
+        }
+    });
+    let (_, _, all) = exchange(&serve.admin, "GET", "/api/decisions?limit=1000", "");
+    let mut used = std::collections::BTreeMap::<String, usize>::new();
+    for decision in all["decisions"].as_array().expect("decisions") {
+        *used.entry(decision["profiles"][0]["picked"][0].as_str().expect("a pick").to_owned()).or_default() += 1;
+    }
+    assert_eq!(used.values().sum::<usize>(), 200);
+    assert_eq!(used.keys().map(String::as_str).collect::<Vec<_>>(), ["A", "B", "C", "E", "F"]);
+    assert!(used.values().all(|n| *n <= 100), "{used:?}");
+}
+
+/// What the README shows is what comes out; times differ from run to run and are left out.
+#[test]
+fn the_readme_shows_the_frozen_demonstration_as_it_is() {
+    let readme =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md")).expect("a README");
+    let serve = Serve::start(&["--demo", "deck"]);
+    let prompt = "You are a helpful assistant of the railway. ".repeat(40);
+    for _ in 0..2 {
+        assert_eq!(serve.chat("demo", &prompt).0, 200);
+        serve.last();
+    }
+    let shown = serve.text(&["explain", "last"]);
+    let steady = |line: &&str| {
+        let known = ["profile ", "  endpoint ", "> F ", "  A ", "  B ", "  C ", "  E ", "prefix "];
+        known.iter().any(|start| line.starts_with(start))
+    };
+    let lines: Vec<&str> = shown.lines().filter(steady).collect();
+    assert_eq!(lines.len(), 8, "{shown}");
+    for line in lines {
+        assert!(readme.contains(&format!("    {line}\n")), "not in the README:\n{line}\n{shown}");
+    }
 }

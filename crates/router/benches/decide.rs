@@ -13,9 +13,11 @@ use std::sync::Arc;
 
 fn pool(endpoints: usize) -> Arc<Pool> {
     let states = Arc::<LearnedStates>::default();
-    let options = CompileOptions { allow_experimental: false, default: DefaultProfile::Serve, states: Arc::clone(&states) };
+    let options =
+        CompileOptions { allow_experimental: false, default: DefaultProfile::Serve, states: Arc::clone(&states) };
     let compiled = compile(b"", &options, &mut Faults::new()).expect("the built-in profile compiles");
-    let pool = Pool::new(PoolOptions { states, stale_after: std::time::Duration::ZERO, ..PoolOptions::default() }, compiled);
+    let pool =
+        Pool::new(PoolOptions { states, stale_after: std::time::Duration::ZERO, ..PoolOptions::default() }, compiled);
     for i in 0..endpoints {
         let name = EndpointName::new("default", format!("engine-{i}"));
         pool.fleet.upsert(EndpointMeta::new(name, format!("10.0.{}.{}", i / 250, i % 250 + 1), 8000));
@@ -76,12 +78,14 @@ fn decide(c: &mut Criterion) {
                     }
                 }
                 "one-holds-all" => {
-                    let routed = reading(&pool, body(0, shared), Some(&addresses[endpoints / 2])).decide().expect("routed");
+                    let routed =
+                        reading(&pool, body(0, shared), Some(&addresses[endpoints / 2])).decide().expect("routed");
                     routed.finish(Termination::Natural, None);
                 }
                 _ => {}
             }
             let mut seed = 1;
+            print_steps(&pool, shared, endpoints, case);
             group.bench_function(BenchmarkId::new(case, endpoints), |b| {
                 b.iter_batched(
                     || {
@@ -95,6 +99,21 @@ fn decide(c: &mut Criterion) {
         }
     }
     group.finish();
+}
+
+/// Where the time goes: the mean of each step over a thousand decisions, in microseconds.
+fn print_steps(pool: &Arc<Pool>, shared: usize, endpoints: usize, case: &str) {
+    let mut sums = [0.0; 6];
+    for seed in 0..1000 {
+        let routed = reading(pool, body(seed + 1_000_000, shared), None).decide().expect("routed");
+        let s = routed.decision().steps;
+        for (sum, v) in sums.iter_mut().zip([s.read, s.resolve, s.gather, s.schedule, s.send, s.total()]) {
+            *sum += v as f64 / 1e6;
+        }
+    }
+    let names = ["read", "resolve", "gather", "schedule", "send", "total"];
+    let text: Vec<String> = names.iter().zip(sums).map(|(n, s)| format!("{n} {s:.2}")).collect();
+    println!("decide/{case}/{endpoints} steps in us: {}", text.join(", "));
 }
 
 criterion_group!(benches, decide);

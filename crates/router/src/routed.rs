@@ -48,6 +48,7 @@ struct Sent {
     held: Vec<Box<dyn Held>>,
     in_flight: InFlight,
     tokens: u64,
+    dispatched: bool,
 }
 
 #[derive(Default)]
@@ -125,7 +126,7 @@ impl Routed {
         self.endpoint.load.charge(1, tokens);
         let at = p.pool.metrics.at(&self.series, &p.active.compiled, &self.endpoint);
         at.attempt();
-        self.sent = Some(Sent { held, in_flight: InFlight::charge(at, tokens), tokens });
+        self.sent = Some(Sent { held, in_flight: InFlight::charge(at, tokens), tokens, dispatched: false });
     }
 
     /// The record of its decision.
@@ -213,8 +214,19 @@ impl Routed {
         }
     }
 
+    /// The request is on its way to [`Routed::endpoint`]: time for what the decision need not wait for. A transport that never says so says it with the
+    /// response's head.
+    pub fn dispatched(&mut self) {
+        if let Some(sent) = &mut self.sent
+            && !std::mem::replace(&mut sent.dispatched, true)
+        {
+            sent.held.iter_mut().for_each(|h| h.sent());
+        }
+    }
+
     /// The response's head is here.
     pub fn response_head(&mut self, status: u16, content_type: Option<&str>, content_encoding: Option<&str>) {
+        self.dispatched();
         let events = content_type.is_some_and(|t| t.to_ascii_lowercase().contains("text/event-stream"));
         self.response.status = Some(status);
         self.response.streaming = events || self.parts.stream;
@@ -265,6 +277,7 @@ impl Routed {
         if std::mem::replace(&mut self.done, true) {
             return;
         }
+        self.dispatched();
         if let Some(sent) = self.sent.take() {
             self.endpoint.load.release(1, sent.tokens);
             sent.held.into_iter().for_each(|h| h.ended(how));

@@ -125,6 +125,7 @@ impl Process {
                 while ties.contains(&recorded.destination) && routed.endpoint().host_port() != recorded.destination {
                     assert!(routed.retry("the recording went elsewhere"), "the recorded endpoint is among the tied");
                 }
+                routed.dispatched();
                 self.open.insert(id, routed);
                 Answer { status: None, destination: destinations.join(","), scores, ties }
             }

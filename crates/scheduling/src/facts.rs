@@ -5,6 +5,7 @@
 
 use pointsman_core::BlockHash;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 /// How much of the prompts one candidate is believed to hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -83,7 +84,7 @@ impl Columns {
             prefix: (0..self.prefix).map(|_| None).collect(),
             uncached: (0..self.uncached).map(|_| None).collect(),
             in_flight_tokens: (0..self.tokens).map(|_| None).collect(),
-            chains: Vec::new(),
+            chains: Arc::default(),
             tokens: None,
         }
     }
@@ -96,7 +97,7 @@ pub struct Facts {
     uncached: Vec<Column<u64>>,
     in_flight_tokens: Vec<Column<InFlightTokens>>,
     /// Block hashes of each prompt, once the chain is computed.
-    pub chains: Vec<Vec<BlockHash>>,
+    pub chains: Arc<[Vec<BlockHash>]>,
     /// Prompt tokens, once a token producer has spoken.
     pub tokens: Option<u64>,
 }

@@ -105,6 +105,9 @@ pub trait Hooks: Send + Sync {
 
 /// What a plugin holds for one request between choice and end.
 pub trait Held: Send + Sync {
+    /// The request is on its way. Place for work that the decision need not wait for; always called before [`Held::first_byte`] and
+    /// [`Held::ended`], perhaps not before [`Held::withdrawn`].
+    fn sent(&mut self) {}
     /// The first byte of the response came.
     fn first_byte(&mut self) {}
     /// The endpoint could not serve it; the request goes elsewhere. Called instead of [`Held::ended`].

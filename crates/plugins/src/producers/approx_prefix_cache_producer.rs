@@ -133,12 +133,12 @@ impl Producer for ApproxPrefixCacheProducer {
         // A body that was hashed while the block size changed says nothing about this index.
         let (Some(column), true) = (self.column, request.block_tokens == self.state.block_tokens()) else { return };
         if facts.chains.is_empty() {
-            facts.chains = chains(request);
+            facts.chains = chains(request).into();
         }
         let total: usize = facts.chains.iter().map(Vec::len).sum();
         let matches = SCRATCH.with_borrow_mut(|scratch| {
             scratch.reset();
-            for chain in &facts.chains {
+            for chain in facts.chains.iter() {
                 self.state.index.add_matches(chain, scratch);
             }
             all.iter()
@@ -155,36 +155,34 @@ impl Producer for ApproxPrefixCacheProducer {
 
 impl Hooks for ApproxPrefixCacheProducer {
     fn chosen(&self, chosen: &Chosen<'_>) -> Option<Box<dyn Held>> {
-        if chosen.facts.chains.is_empty()
-            || chosen.endpoint.left()
-            || self.column.and_then(|c| chosen.facts.prefix(c)).is_none()
-        {
+        let matched = self.column.and_then(|c| chosen.facts.prefix(c)).is_some();
+        if !matched || chosen.facts.chains.is_empty() {
             return None;
         }
-        let slot = chosen.endpoint.slot;
-        let recorded: Vec<Recorded> = chosen.facts.chains.iter().map(|c| self.state.index.record(slot, c)).collect();
         Some(Box::new(Credit {
             state: Arc::clone(&self.state),
             endpoint: Arc::clone(chosen.endpoint),
-            chains: chosen.facts.chains.clone(),
-            recorded,
+            chains: Arc::clone(&chosen.facts.chains),
+            recorded: Vec::new(),
         }))
     }
 }
 
-/// What an endpoint was credited with, to be taken back if another one serves the request.
+/// What an endpoint is credited with, to be taken back if another one serves the request. Credit is given once the request is on its way: writing
+/// a long chain into the index takes longer than deciding where it goes.
 struct Credit {
     state: Arc<PrefixState>,
     endpoint: Arc<Endpoint>,
-    chains: Vec<Vec<BlockHash>>,
+    chains: Arc<[Vec<BlockHash>]>,
     recorded: Vec<Recorded>,
 }
 
 impl Held for Credit {
-    fn first_byte(&mut self) {
-        // Served: nothing will be taken back, so nothing needs to be remembered.
-        self.chains = Vec::new();
-        self.recorded = Vec::new();
+    fn sent(&mut self) {
+        if self.recorded.is_empty() && !self.endpoint.left() {
+            let slot = self.endpoint.slot;
+            self.recorded = self.chains.iter().map(|c| self.state.index.record(slot, c)).collect();
+        }
     }
 
     fn withdrawn(self: Box<Self>) {

@@ -39,12 +39,13 @@ pub(crate) struct Check {
     #[arg(long)]
     allow_experimental_plugins: bool,
     /// What an empty file means: the default of `serve`, or that of the Go endpoint picker
-    #[arg(long, value_enum, default_value_t = Default::Serve)]
-    default: Default,
+    #[arg(long, value_enum, default_value_t = DefaultOf::Serve)]
+    default: DefaultOf,
 }
 
+/// Whose default.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Default {
+enum DefaultOf {
     Serve,
     Epp,
 }
@@ -53,8 +54,8 @@ enum Default {
 pub(crate) fn run(options: &Check) -> Result<Exit, Failure> {
     let mut out = std::io::stdout().lock();
     let default = match options.default {
-        Default::Serve => DefaultProfile::Serve,
-        Default::Epp => DefaultProfile::Epp,
+        DefaultOf::Serve => DefaultProfile::Serve,
+        DefaultOf::Epp => DefaultProfile::Epp,
     };
     let mut exit = Exit::Fine;
     let mut report = Vec::new();

@@ -86,8 +86,8 @@ impl Seen {
 /// `12:03:04.123  0D..K3  demo  2,310 tokens  -> C 0.790 (A 0.449)  prefix 33/36  200  TTFT 61 ms`.
 fn one_line(record: &Record, paint: Paint) -> String {
     let time = record.at.get(11..23).unwrap_or("");
-    let mut parts =
-        vec![time.to_owned(), clean(&record.id), clean(&record.model), count(record.prompt_tokens_estimated, "token")];
+    let model = if record.model.is_empty() { "(no model)".to_owned() } else { clean(&record.model) };
+    let mut parts = vec![time.to_owned(), clean(&record.id), model, count(record.prompt_tokens_estimated, "token")];
     if let Some(profile) = record.profiles.last() {
         let rated = profile.rated();
         let pick = profile.pick().map_or_else(
@@ -98,7 +98,7 @@ fn one_line(record: &Record, paint: Paint) -> String {
         let next = next.and_then(|c| Some(format!(" ({} {:.3})", clean(&c.endpoint), c.total?))).unwrap_or_default();
         parts.push(format!("-> {}{next}", paint.bold(&pick)));
         if record.block_tokens > 0 && record.prompt_blocks > 0 {
-            let held = profile.pick().map_or(0, |c| c.prefix_match_tokens / record.block_tokens);
+            let held = profile.pick().map_or(0, |c| c.prefix_match_tokens.div_ceil(record.block_tokens));
             parts.push(format!("prefix {}/{}", thousands(held), thousands(record.prompt_blocks)));
         }
     } else {

@@ -147,14 +147,18 @@ fn prefix(record: &Record, profile: &Profile) -> Option<String> {
         return None;
     }
     if blocks == 0 {
-        return Some(format!("the prompt fills no block of {block} tokens"));
+        return Some("the prompt has no block to look for".into());
     }
+    // The last block may be partly filled.
+    let all = match record.prompt_tokens_estimated {
+        0 => blocks * block,
+        tokens => tokens.min(blocks * block),
+    };
     let of = |c: &Candidate| {
-        let (held, all) = (c.prefix_match_tokens, blocks * block);
-        let held_blocks = thousands(held / block);
+        let held = c.prefix_match_tokens;
+        let (name, held_blocks) = (clean(&c.endpoint), thousands(held.div_ceil(block)));
         format!(
-            "{} holds {held_blocks} of {} ({} of {} tokens)",
-            clean(&c.endpoint),
+            "{name} holds {held_blocks} of {} ({} of {} tokens)",
             count(blocks, "block"),
             thousands(held),
             thousands(all)
@@ -162,16 +166,16 @@ fn prefix(record: &Record, profile: &Profile) -> Option<String> {
     };
     let best = profile.candidates.iter().max_by_key(|c| c.prefix_match_tokens)?;
     if best.prefix_match_tokens == 0 {
-        return Some(format!(
-            "nobody is known to hold any of the {} ({} tokens)",
-            count(blocks, "block"),
-            thousands(blocks * block)
-        ));
+        return Some(match blocks {
+            1 => format!("nobody is known to hold the prompt's one block ({})", count(all, "token")),
+            _ => format!("nobody is known to hold any of the {} ({})", count(blocks, "block"), count(all, "token")),
+        });
     }
     let Some(pick) = profile.pick() else { return Some(of(best)) };
     let mut text = of(pick);
     if best.prefix_match_tokens > pick.prefix_match_tokens {
-        let _ = write!(text, "; {} holds {}", clean(&best.endpoint), thousands(best.prefix_match_tokens / block));
+        let _ =
+            write!(text, "; {} holds {}", clean(&best.endpoint), thousands(best.prefix_match_tokens.div_ceil(block)));
     }
     Some(text)
 }
@@ -235,7 +239,7 @@ fn outcome(record: &Record) -> String {
     match (o.status, o.is_final()) {
         (Some(status), _) => parts.push(status.to_string()),
         (None, false) => parts.push("under way".into()),
-        (None, true) => parts.push("no status".into()),
+        (None, true) => parts.push("no answer".into()),
     }
     if o.status.is_some() && !o.is_final() {
         parts.push("streaming".into());
@@ -268,8 +272,10 @@ fn outcome(record: &Record) -> String {
 
 /// How it ended, where that is not as one would wish.
 fn finish(mut parts: Vec<String>, o: &Outcome) -> String {
-    if let Some(how) = o.ended.as_deref().filter(|how| *how != "natural" && *how != "Natural") {
-        parts.push(format!("ended by {}", clean(how)));
+    match o.ended.as_deref() {
+        None | Some("natural" | "error") => {}
+        Some("refused") => parts.push("refused".into()),
+        Some(how) => parts.push(format!("ended by {}", clean(how))),
     }
     if let Some(error) = &o.error {
         parts.push(clean(error));

@@ -176,3 +176,72 @@ impl Writer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pointsman_fleet::Snapshot;
+    use pointsman_scheduling::record::{DecisionId, Outcome, Steps};
+
+    use super::*;
+
+    fn decision(n: u64) -> Arc<Decision> {
+        Arc::new(Decision {
+            id: DecisionId(n),
+            at_unix_ms: 0,
+            request_id: "r".into(),
+            transport: "gateway",
+            method: "POST".into(),
+            path: "/".into(),
+            model: "m".into(),
+            target_model: "m".into(),
+            prompt_tokens_estimated: 0,
+            blocks: (64, 0),
+            config_version: 1,
+            fleet: Arc::new(Snapshot::default()),
+            profiles: Box::new([]),
+            steps: Steps::default(),
+            block_hashes: None,
+            outcome: Mutex::new(Outcome::default()),
+        })
+    }
+
+    #[test]
+    fn the_sample_has_the_share_asked_for_and_is_the_same_every_time() {
+        // Ids as they are given out: milliseconds above a counter of 20 bits.
+        let ids =
+            |share| (0..10_000u64).filter(|n| sampled(((1_764_449_000_000 + n / 3) << 20) | (n % 3), share)).count();
+        assert_eq!((ids(0.0), ids(1.0)), (0, 10_000));
+        for share in [0.01, 0.25, 0.5] {
+            let (got, want) = (ids(share) as f64, share * 10_000.0);
+            assert!((got - want).abs() < 0.2 * want + 10.0, "{got} of 10,000 at {share}");
+            assert_eq!(got, ids(share) as f64);
+        }
+    }
+
+    #[test]
+    fn what_was_taken_is_in_the_file_when_the_log_is_closed_and_later_ones_are_ignored() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("log.jsonl");
+        let log = DecisionLog::start(&path, 1.0).expect("it can be written");
+        (0..100).for_each(|n| log.take(&decision(n)));
+        log.close();
+        log.take(&decision(100));
+        let text = std::fs::read_to_string(&path).expect("a file");
+        assert_eq!((text.lines().count(), log.counts().written.get(), log.counts().dropped.get()), (100, 100, 0));
+        assert!(text.lines().all(|line| serde_json::from_str::<serde_json::Value>(line).is_ok()));
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_opened_is_an_error_at_the_start() {
+        let failed = DecisionLog::start(Path::new("/nonexistent/folder/log.jsonl"), 1.0).err().expect("an error");
+        assert!(failed.to_string().contains("/nonexistent/folder/log.jsonl"));
+    }
+
+    #[test]
+    fn a_full_disk_loses_lines_and_counts_them_but_never_waits() {
+        let log = DecisionLog::start(Path::new("/dev/full"), 1.0).expect("it can be opened");
+        (0..2_000).for_each(|n| log.take(&decision(n)));
+        log.close();
+        assert!(log.counts().dropped.get() > 0, "nothing can be written there");
+    }
+}

@@ -46,19 +46,24 @@ pub(crate) fn run(options: Serve) -> Result<Exit, Failure> {
         Err(Rejected::Unreadable(failure)) => return Err(failure),
     };
     std::io::stderr().write_all(configuration.warnings.as_bytes())?;
-    options.logging.start();
+    let started = options.logging.start();
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     if let Some(threads) = options.threads {
         runtime.worker_threads(usize::from(threads));
     }
     let runtime = runtime.enable_all().build().map_err(|e| Failure::new("cannot start the runtime").why(e))?;
-    let ended = runtime.block_on(serve(options, configuration, states));
+    let ended = runtime.block_on(serve(options, configuration, states, started));
     // Simulated engines and polls may still be there; nobody waits for them.
     runtime.shutdown_timeout(Duration::from_millis(100));
     ended
 }
 
-async fn serve(options: Serve, configuration: Configuration, states: Arc<LearnedStates>) -> Result<Exit, Failure> {
+async fn serve(
+    options: Serve,
+    configuration: Configuration,
+    states: Arc<LearnedStates>,
+    started: impl FnOnce(),
+) -> Result<Exit, Failure> {
     let Configuration { name, compiled, .. } = configuration;
     let profiles = compiled.scheduler.profiles.clone();
     let wiring = pool::Wiring::prepare(&options, &compiled)?;
@@ -110,6 +115,7 @@ async fn serve(options: Serve, configuration: Configuration, states: Arc<Learned
         profiles: &profiles,
     };
     let _ = std::io::stderr().write_all(banner.render(Paint::stderr()).as_bytes());
+    started();
 
     let served = gateway_task.await;
     stop.send_replace(Stage::Drained);

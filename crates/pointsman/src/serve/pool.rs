@@ -58,6 +58,9 @@ impl Wiring {
             }
             (None, None) => None,
         };
+        if let Some((file, _)) = &file {
+            file.load().map_err(unusable)?;
+        }
         let tls_failed = |e: pointsman_sources::TlsError| Failure::new("TLS towards engines cannot be set up").why(e);
         let scrape = ScrapeSource::compile_all(&compiled.sources).map_err(tls_failed)?;
         // Health and models are asked for over TLS where endpoints are https. Without any such the system's authorities need not exist.
@@ -98,10 +101,13 @@ impl Wiring {
         let counters = Arc::new(Counted(Arc::clone(pool)));
         let sources = Sources::start(&pool.fleet, self.scrape, sources, clock, counters)
             .map_err(|e| Failure::new("cannot start asking the engines").why(e))?;
-        let discovery = Discovery::start(Arc::clone(&pool.fleet), fixed, file, watch)
-            .map_err(|e| Failure::new("the endpoints file cannot be used").why(e).exit(Exit::No))?;
+        let discovery = Discovery::start(Arc::clone(&pool.fleet), fixed, file, watch).map_err(unusable)?;
         Ok(Feed { _discovery: discovery, _sources: sources })
     }
+}
+
+fn unusable(error: pointsman_sources::FileError) -> Failure {
+    Failure::new("the endpoints file cannot be used").why(error).exit(Exit::No)
 }
 
 /// Scrape errors on the pool's metrics page.

@@ -1,0 +1,4 @@
+//! Request bodies of every API, cut into chunks anywhere.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pointsman_wire::fuzzing::body(data));

@@ -1,0 +1,4 @@
+//! EndpointPickerConfig documents.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pointsman_config::fuzzing::document(data));

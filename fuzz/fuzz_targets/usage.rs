@@ -1,0 +1,4 @@
+//! Responses, plain, streamed and compressed, cut into chunks anywhere.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| pointsman_wire::fuzzing::usage(data));
