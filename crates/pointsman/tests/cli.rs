@@ -214,3 +214,25 @@ fn output_into_a_closed_pipe_is_no_error() {
     let output = child.wait_with_output().expect("it ends");
     assert!(output.stderr.is_empty() && code(&output) == 0, "{}", err(&output));
 }
+
+/// The indented block of a page of the docs that begins with this comment.
+fn block_of(page: &str, first: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs").join(page);
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    let lines = text.lines().skip_while(|line| line.trim() != first).take_while(|line| line.starts_with("    "));
+    lines.map(|line| format!("{}\n", &line[4..])).collect()
+}
+
+#[test]
+fn the_files_in_the_docs_can_be_used_as_they_stand() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = file(&folder, "epp.yaml", &block_of("configuration.md", "# epp.yaml"));
+    let check = pointsman(&["check", &config]);
+    assert_eq!((code(&check), out(&check)), (0, format!("{config}: no faults\n")));
+    let list = file(&folder, "engines.yaml", &block_of("getting-started.md", "# engines.yaml"));
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address").to_string();
+    let serve = pointsman(&["serve", "--listen", &address, "--admin-listen", "127.0.0.1:0", "--endpoints-file", &list]);
+    // It came as far as the port: the file was fine.
+    assert!(code(&serve) == 3 && err(&serve).contains("--listen"), "{}", err(&serve));
+}

@@ -252,3 +252,22 @@ fn the_readme_shows_the_frozen_demonstration_as_it_is() {
         assert!(readme.contains(&format!("    {line}\n")), "not in the README:\n{line}\n{shown}");
     }
 }
+
+#[test]
+fn a_simulated_engine_runs_by_itself_until_it_is_told_to_stop() {
+    let mut engine = Command::new(env!("CARGO_BIN_EXE_pointsman"))
+        .args(["engine", "--port", "0", "--log-format", "json"])
+        .env_remove("RUST_LOG")
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("the program runs");
+    let mut line = String::new();
+    let mut stderr = std::io::BufReader::new(engine.stderr.take().expect("a pipe"));
+    std::io::BufRead::read_line(&mut stderr, &mut line).expect("a line");
+    let logged: Value = serde_json::from_str(&line).expect("a line of JSON");
+    let address = logged["fields"]["address"].as_str().expect("an address");
+    let (status, _, models) = exchange(address, "GET", "/v1/models", "");
+    assert_eq!((status, &models["data"][0]["id"]), (200, &json!("demo")));
+    assert!(Command::new("kill").arg(engine.id().to_string()).status().expect("kill runs").success());
+    assert_eq!(engine.wait().expect("it ends").code(), Some(0));
+}
