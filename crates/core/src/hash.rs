@@ -34,13 +34,28 @@ pub fn chain_seed(model: &str, cache_salt: &str) -> u64 {
 pub fn chain(seed: u64, contents: &[u64], out: &mut Vec<BlockHash>) {
     let mut parent = seed;
     out.reserve(contents.len());
-    for &content in contents {
-        let mut bytes = [0; 16];
-        bytes[..8].copy_from_slice(&content.to_le_bytes());
-        bytes[8..].copy_from_slice(&parent.to_le_bytes());
-        parent = xxh64(&bytes);
-        out.push(BlockHash(parent));
-    }
+    out.extend(contents.iter().map(|&content| {
+        parent = xxh64_pair(content, parent);
+        BlockHash(parent)
+    }));
+}
+
+/// XXH64 with seed 0 of two little-endian words: what the general function does for 16 bytes, without asking how many there are. A chain of 2,000 blocks is
+/// hashed between the last byte of a request and its decision; this takes a sixth of the instructions.
+fn xxh64_pair(first: u64, second: u64) -> u64 {
+    const P1: u64 = 0x9e37_79b1_85eb_ca87;
+    const P2: u64 = 0xc2b2_ae3d_27d4_eb4f;
+    const P3: u64 = 0x1656_67b1_9e37_79f9;
+    const P4: u64 = 0x85eb_ca77_c2b2_ae63;
+    const P5: u64 = 0x27d4_eb2f_1656_67c5;
+    let mix = |hash: u64, word: u64| {
+        let word = word.wrapping_mul(P2).rotate_left(31).wrapping_mul(P1);
+        (hash ^ word).rotate_left(27).wrapping_mul(P1).wrapping_add(P4)
+    };
+    let mut hash = mix(mix(P5.wrapping_add(16), first), second);
+    hash = (hash ^ (hash >> 33)).wrapping_mul(P2);
+    hash = (hash ^ (hash >> 29)).wrapping_mul(P3);
+    hash ^ (hash >> 32)
 }
 
 #[cfg(test)]
@@ -55,6 +70,20 @@ mod tests {
         let mut out = Vec::new();
         chain(chain_seed(model, salt), &contents(tokens, block), &mut out);
         out.iter().map(|h| h.0).collect()
+    }
+
+    #[test]
+    fn the_short_form_equals_the_general_function() {
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state
+        };
+        for _ in 0..10_000 {
+            let (a, b) = (next(), next());
+            let bytes: Vec<u8> = [a.to_le_bytes(), b.to_le_bytes()].concat();
+            assert_eq!(xxh64_pair(a, b), xxh64(&bytes));
+        }
     }
 
     #[test]

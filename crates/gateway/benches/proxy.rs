@@ -28,6 +28,10 @@ use pointsman_router::{Pool, PoolOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
+/// The allocator that the binary uses, for both.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Client connections at the same time.
 const CONNECTIONS: usize = 16;
 /// Length of one turn.

@@ -80,7 +80,7 @@ impl Outgoing {
     pub(crate) fn new(parts: http::request::Parts, tells_length: bool) -> Self {
         let mut headers = parts.headers;
         hop::for_engine(&mut headers);
-        headers.remove(CONTENT_LENGTH);
+        // A length of the client's is replaced for each attempt, with a host.
         let path = parts.uri.into_parts().path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/"));
         Self { method: parts.method, uri: Uri::from(path), headers, tells_length }
     }

@@ -1,18 +1,7 @@
 //! Headers that end at this hop (RFC 9110, 7.6.1), and headers that only the router may set.
 
-use http::header::{self, HeaderMap, HeaderName};
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use pointsman_core::headers as names;
-
-/// Meant for the next hop only, whether `connection` lists them or not.
-const HOP_BY_HOP: [HeaderName; 7] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
 
 /// Control headers that a client may send as a wish. All other names of [`names::CONTROL`] are told to clients and engines by the router alone, and
 /// a client's copy does not even reach the decision.
@@ -38,21 +27,27 @@ pub(crate) fn is_forged(name: &str) -> bool {
     name.starts_with("x-") && names::CONTROL.contains(&name) && !WISHES.contains(&name)
 }
 
-/// Removes what ends here from either direction. `trailer` stays: it announces fields that do pass.
-pub(crate) fn strip(headers: &mut HeaderMap) {
-    if headers.contains_key(header::CONNECTION) {
-        let listed: Vec<HeaderName> = headers
-            .get_all(header::CONNECTION)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .filter_map(|name| name.trim().parse().ok())
-            .collect();
-        for name in listed {
-            headers.remove(name);
-        }
+/// Whether a header is meant for the next hop only, even when `connection` does not list it.
+fn is_hop_by_hop(name: &HeaderName) -> bool {
+    [
+        header::CONNECTION,
+        header::PROXY_AUTHENTICATE,
+        header::PROXY_AUTHORIZATION,
+        header::TRANSFER_ENCODING,
+        header::UPGRADE,
+    ]
+    .contains(name)
+        || matches!(name.as_str(), "keep-alive" | "proxy-connection")
+}
+
+/// Removes the headers that `ends` picks, and those that `connection` lists. One walk over what is there, instead of a look-up for everything that could be.
+fn strip(headers: &mut HeaderMap, ends: impl Fn(&HeaderName) -> bool) {
+    let mut gone: Vec<HeaderName> = headers.keys().filter(|name| ends(name)).cloned().collect();
+    if gone.contains(&header::CONNECTION) {
+        let values = headers.get_all(header::CONNECTION).iter().filter_map(|value| value.to_str().ok());
+        gone.extend(values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()));
     }
-    for name in &HOP_BY_HOP {
+    for name in gone {
         headers.remove(name);
     }
 }
@@ -61,34 +56,30 @@ pub(crate) fn strip(headers: &mut HeaderMap) {
 pub(crate) fn for_engine(headers: &mut HeaderMap) {
     // The one value of `te` that says something about trailers, and not about this connection.
     let trailers = headers.get_all(header::TE).iter().any(|v| v.as_bytes().eq_ignore_ascii_case(b"trailers"));
-    strip(headers);
-    for name in names::CONTROL {
-        headers.remove(*name);
-    }
-    headers.remove(header::TE);
-    // The body is whole and has a length by now; its trailers were read and left out.
-    headers.remove(header::TRAILER);
-    headers.remove(header::EXPECT);
+    strip(headers, |name| {
+        // The body is whole and has a length by now: its trailers were read and left out, and nobody waits to be told to send it.
+        [header::TE, header::TRAILER, header::EXPECT].contains(name)
+            || is_hop_by_hop(name)
+            || name.as_str().starts_with("x-") && names::CONTROL.contains(&name.as_str())
+    });
     if trailers {
-        headers.insert(header::TE, http::HeaderValue::from_static("trailers"));
+        headers.insert(header::TE, HeaderValue::from_static("trailers"));
     }
 }
 
-/// Makes an engine's headers those of a response to the client.
+/// Makes an engine's headers those of a response to the client. `trailer` stays: it announces fields that do pass.
 pub(crate) fn for_client(headers: &mut HeaderMap) {
     // With both, the transfer coding was what framed the body, and the length is not to be believed.
-    if headers.contains_key(header::TRANSFER_ENCODING) {
-        headers.remove(header::CONTENT_LENGTH);
-    }
-    strip(headers);
-    headers.remove(names::POINTSMAN_ENDPOINT);
-    headers.remove(names::POINTSMAN_DECISION);
+    let chunked = headers.contains_key(header::TRANSFER_ENCODING);
+    strip(headers, |name| {
+        is_hop_by_hop(name)
+            || chunked && name == header::CONTENT_LENGTH
+            || [names::POINTSMAN_ENDPOINT, names::POINTSMAN_DECISION].contains(&name.as_str())
+    });
 }
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-
     use super::*;
 
     fn map(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
@@ -107,7 +98,7 @@ mod tests {
 
     #[test]
     fn hop_by_hop_headers_and_those_that_connection_lists_end_here() {
-        let mut headers = map(&[
+        let headers = map(&[
             ("connection", "close, X-Private"),
             ("connection", "x-other,, "),
             ("x-private", "1"),
@@ -120,8 +111,11 @@ mod tests {
             ("upgrade", "websocket"),
             ("x-public", "3"),
         ]);
-        strip(&mut headers);
-        assert_eq!(left(&headers), ["x-public"]);
+        for side in [for_engine, for_client] {
+            let mut headers = headers.clone();
+            side(&mut headers);
+            assert_eq!(left(&headers), ["x-public"]);
+        }
     }
 
     #[test]

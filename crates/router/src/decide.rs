@@ -1,5 +1,6 @@
 //! Steps `gather`, `schedule` and `send`: from a request that is understood to an endpoint, with the record of how.
 
+use crate::metrics::RequestSeries;
 use crate::pool::Pool;
 use crate::read::Reading;
 use crate::resolve::{Located, Resolved, locate, resolve};
@@ -88,21 +89,23 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     };
     let now = pool.clock.now();
     let located = locate(&fleet, &reading.head, &resolved.request.target_model, now, pool.stale_after);
-    pool.metrics.received(&resolved.request);
+    let series = pool.metrics.series(&resolved.request);
+    series.received();
     steps.resolve = laps.lap();
-    schedule(&reading, resolved, &fleet, &located, now, laps, steps)
+    schedule(&reading, resolved, series, &fleet, &located, laps, steps)
 }
 
 fn schedule(
     reading: &Reading,
     resolved: Resolved,
+    series: Arc<RequestSeries>,
     fleet: &Arc<Snapshot>,
     located: &Located<'_>,
-    now: Nanos,
     mut laps: Laps<'_>,
     mut steps: Steps,
 ) -> Result<Routed, Refused> {
     let pool = &reading.pool;
+    let now = located.now;
     let compiled = &reading.active.compiled;
     let Resolved { request, stream, rewrite } = resolved;
     let tokens = request.prompt_tokens();
@@ -191,6 +194,7 @@ fn schedule(
         primary,
         stream,
         body,
+        series,
     };
     let mut routed = Routed::new(parts);
     steps.send = laps.lap();

@@ -69,6 +69,8 @@ pub(crate) fn resolve(reading: &Reading, parsed: Option<ParsedBody>) -> Result<R
 
 /// The endpoints a request may go to, and those it may not with the reason.
 pub(crate) struct Located<'a> {
+    /// When the fleet was looked at.
+    pub(crate) now: Nanos,
     pub(crate) candidates: Vec<Candidate<'a>>,
     pub(crate) out: Vec<(u32, Reason)>,
 }
@@ -81,7 +83,7 @@ pub(crate) fn locate<'a>(
     now: Nanos,
     stale_after: Duration,
 ) -> Located<'a> {
-    let mut located = Located { candidates: Vec::with_capacity(fleet.endpoints.len()), out: Vec::new() };
+    let mut located = Located { now, candidates: Vec::with_capacity(fleet.endpoints.len()), out: Vec::new() };
     for (index, endpoint) in fleet.endpoints.iter().enumerate() {
         let index = index as u32;
         if head.subset.as_ref().is_some_and(|s| !s.iter().any(|entry| names(entry, endpoint))) {

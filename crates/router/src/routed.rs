@@ -27,6 +27,7 @@ pub(crate) struct RoutedParts {
     pub(crate) primary: usize,
     pub(crate) stream: bool,
     pub(crate) body: Vec<Bytes>,
+    pub(crate) series: Arc<RequestSeries>,
 }
 
 /// A request on its way. Dropping it unfinished means that the client has left.
@@ -38,7 +39,6 @@ pub struct Routed {
     tried: Vec<u32>,
     endpoint: Arc<Endpoint>,
     sent: Option<Sent>,
-    series: Arc<RequestSeries>,
     response: Response,
     done: bool,
 }
@@ -75,9 +75,7 @@ impl Routed {
     pub(crate) fn new(parts: RoutedParts) -> Self {
         let candidate = parts.run.picked[0];
         let endpoint = Arc::clone(&parts.fleet.endpoints[parts.places[candidate as usize] as usize]);
-        let series = parts.pool.metrics.series(&parts.request);
         let mut routed = Self {
-            series,
             decision: None,
             candidate,
             tried: Vec::new(),
@@ -90,7 +88,7 @@ impl Routed {
         routed.send();
         let p = &routed.parts;
         p.pool.metrics.prefix_hit(&p.active.compiled.prefix, &p.facts, candidate as usize, p.request.prompt_tokens());
-        routed.series.started(p.request.size_bytes);
+        routed.parts.series.started(p.request.size_bytes);
         routed
     }
 
@@ -124,7 +122,7 @@ impl Routed {
         let uncached = p.facts.any_uncached().and_then(|u| u.get(self.candidate as usize)).copied();
         let tokens = uncached.unwrap_or_else(|| p.request.prompt_tokens());
         self.endpoint.load.charge(1, tokens);
-        let at = p.pool.metrics.at(&self.series, &p.active.compiled, &self.endpoint);
+        let at = p.pool.metrics.at(&self.parts.series, &p.active.compiled, &self.endpoint);
         at.attempt();
         self.sent = Some(Sent { held, in_flight: InFlight::charge(at, tokens), tokens, dispatched: false });
     }
@@ -259,7 +257,7 @@ impl Routed {
                     decision.outcome.lock().ttft_ms = Some(millis(now, self.parts.request.received));
                 }
             }
-            Some(last) if self.response.streaming => self.series.gap(now.since(last)),
+            Some(last) if self.response.streaming => self.parts.series.gap(now.since(last)),
             Some(_) => {}
         }
         self.response.last_at = Some(now);
@@ -292,7 +290,7 @@ impl Routed {
             _ => None,
         };
         let r = &self.response;
-        self.series.ended(&crate::metrics::Ended {
+        self.parts.series.ended(&crate::metrics::Ended {
             how,
             code,
             usage,

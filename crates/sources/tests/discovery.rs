@@ -1,4 +1,5 @@
 //! The endpoints file, changed in every way that files are changed.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

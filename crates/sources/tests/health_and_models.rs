@@ -1,4 +1,5 @@
 //! Health checks and model lists, against a server that is told what to say.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod common;
 

@@ -39,7 +39,6 @@ pub(crate) struct Profile {
 #[serde(default)]
 pub(crate) struct Candidate {
     pub(crate) endpoint: String,
-    pub(crate) address: String,
     pub(crate) dropped_by: Option<String>,
     pub(crate) reason: Option<String>,
     pub(crate) since: Option<String>,

@@ -98,6 +98,9 @@ async fn serve(
         token: options.admin_token.clone(),
         read_only: options.admin_read_only,
     };
+    if !admin.ip().is_loopback() && guard.token.is_none() {
+        tracing::warn!(%admin, "the admin listener can be reached from elsewhere and asks nobody for a token (--admin-token)");
+    }
     let admin_stop = reached(stopped.clone(), Stage::Drained);
     let admin_task = tokio::spawn(pointsman_admin::serve(admin_listener, Arc::clone(&pool), guard, admin_stop));
     let gateway_stop = reached(stopped, Stage::Draining);

@@ -132,10 +132,6 @@ impl Metrics {
         self.requests.series(request)
     }
 
-    pub(crate) fn received(&self, request: &Request) {
-        self.requests.series(request).received();
-    }
-
     pub(crate) fn refused(&self, model: &str, target: &str, code: ErrorCode) {
         self.requests.refused(model, target, code);
     }
