@@ -1,7 +1,7 @@
 //! Time from the last byte of a request to its decision, record included: default profile of `serve`, a prompt of 4,000 tokens that was hashed while it
 //! arrived. Three cases a fleet: nobody holds the prompt; every endpoint holds its first half; one endpoint holds all of it.
 
-#[path = "setup.rs"]
+#[path = "setup/mod.rs"]
 mod setup;
 
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};

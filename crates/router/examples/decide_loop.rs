@@ -5,7 +5,7 @@
 //!
 //! Arguments: endpoints, decisions.
 
-#[path = "../benches/setup.rs"]
+#[path = "../benches/setup/mod.rs"]
 mod setup;
 
 use pointsman_scheduling::Termination;
