@@ -115,12 +115,12 @@ impl Outgoing {
 /// A routed request without a response yet. When it is dropped, either its client left or the process stops, and the router should know which.
 struct Waiting<'a> {
     /// Present until answered.
-    routed: Option<Routed>,
+    routed: Option<Box<Routed>>,
     shared: &'a Shared,
 }
 
 impl Waiting<'_> {
-    fn answered(mut self) -> Routed {
+    fn answered(mut self) -> Box<Routed> {
         self.routed.take().expect("taken only here")
     }
 }
@@ -129,13 +129,13 @@ impl Deref for Waiting<'_> {
     type Target = Routed;
 
     fn deref(&self) -> &Routed {
-        self.routed.as_ref().expect("taken only at the end")
+        self.routed.as_deref().expect("taken only at the end")
     }
 }
 
 impl DerefMut for Waiting<'_> {
     fn deref_mut(&mut self) -> &mut Routed {
-        self.routed.as_mut().expect("taken only at the end")
+        self.routed.as_deref_mut().expect("taken only at the end")
     }
 }
 
@@ -162,7 +162,10 @@ impl Shared {
             let reused = used.is_some();
             let mut sender = match used.take() {
                 Some(sender) => sender,
-                None => self.connector.connect(&endpoint.meta).await.map_err(|e| Failure::Connect(root_cause(&e)))?,
+                // Boxed: it is large and rare, and would make every request's future large.
+                None => Box::pin(self.connector.connect(&endpoint.meta))
+                    .await
+                    .map_err(|e| Failure::Connect(root_cause(&e)))?,
             };
             let limit = self.options.response_header_timeout;
             let request = outgoing.request(link, Kept::new(body));
@@ -179,7 +182,7 @@ impl Shared {
     }
 
     /// Sends a routed request until an endpoint answers or nobody is left.
-    pub(crate) async fn forward(self: &Arc<Self>, routed: Routed, outgoing: Outgoing, held: Held) -> Response<Body> {
+    pub(crate) async fn forward(self: &Arc<Self>, routed: Box<Routed>, outgoing: Outgoing, held: Held) -> Response<Body> {
         let mut routed = Waiting { routed: Some(routed), shared: self };
         let messages = routed.api() == Api::Messages;
         let mut retries = 0;
@@ -203,7 +206,7 @@ impl Shared {
         }
     }
 
-    fn give_up(&self, routed: Routed, endpoint: &Endpoint, failure: &Failure) -> Response<Body> {
+    fn give_up(&self, routed: Box<Routed>, endpoint: &Endpoint, failure: &Failure) -> Response<Body> {
         let status = failure.status();
         let message = format!("engine {} failed before its response began: {}", endpoint.name().name, failure.text());
         let mut response = answer::error(status, &message);
@@ -221,7 +224,7 @@ impl Shared {
         response: Response<Incoming>,
         sender: Sender,
         link: Arc<Link>,
-        mut routed: Routed,
+        mut routed: Box<Routed>,
         messages: bool,
         held: Held,
     ) -> Response<Body> {

@@ -105,14 +105,16 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
         return Ok(response);
     }
     read::ensure_request_id(&mut parts.headers);
-    let mut reading = shared.pool.begin(read::head(&parts, received));
+    // Boxed, as other large things here: a future is copied whole when it is handed over, for every request.
+    let mut reading = Box::new(shared.pool.begin(read::head(&parts, received)));
     let held = match read::body(&shared, &parts, body, &mut reading).await {
         Ok(held) => held,
         Err(Stop::Answer(response)) => return Ok(*response),
         Err(Stop::Broken(error)) => return Err(error),
     };
-    match reading.decide() {
+    match (*reading).decide() {
         Ok(routed) => {
+            let routed = Box::new(routed);
             let tells_length = read::tells_length(&parts, routed.body_len());
             Ok(shared.forward(routed, Outgoing::new(parts, tells_length), held).await)
         }
@@ -132,7 +134,7 @@ async fn own(shared: &Arc<Shared>, parts: &http::request::Parts) -> Option<Respo
     match parts.uri.path() {
         "/healthz" if reads => Some(answer::whole(StatusCode::OK, "text/plain", "ok\n")),
         "/readyz" if reads => Some(ready(shared)),
-        "/v1/models" if parts.method == Method::GET => Some(crate::models::merged(shared, &parts.headers).await),
+        "/v1/models" if parts.method == Method::GET => Some(Box::pin(crate::models::merged(shared, &parts.headers)).await),
         _ => None,
     }
 }

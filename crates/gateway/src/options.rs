@@ -31,7 +31,7 @@ pub struct GatewayOptions {
     pub connect_timeout: Duration,
     /// Time from sending a request to the head of its response; beyond it 504. Default 600 s.
     pub response_header_timeout: Duration,
-    /// Longest silence inside a response; beyond it the stream counts as broken. Default 600 s.
+    /// Silence inside a response after which it counts as broken, noticed after at most twice this. Default 600 s.
     pub response_idle_timeout: Duration,
     /// How long an engine connection is kept for the next request. Default 60 s.
     pub engine_keep_alive_timeout: Duration,

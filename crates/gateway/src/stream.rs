@@ -40,7 +40,7 @@ pub(crate) struct Passing {
     ended: bool,
     quiet: Quiet,
     /// Present until the end is told.
-    routed: Option<Routed>,
+    routed: Option<Box<Routed>>,
     connection: Option<(Arc<Link>, Sender)>,
     shared: Arc<Shared>,
     _held: Held,
@@ -56,12 +56,12 @@ impl Passing {
     pub(crate) fn new(
         upstream: Incoming,
         format: Format,
-        routed: Routed,
+        routed: Box<Routed>,
         connection: (Arc<Link>, Sender),
         shared: Arc<Shared>,
         held: Held,
     ) -> Self {
-        let quiet = Quiet { limit: shared.options.response_idle_timeout, last: Instant::now(), sleep: None };
+        let quiet = Quiet { limit: shared.options.response_idle_timeout, moved: false, sleep: None };
         Self {
             upstream,
             format,
@@ -134,7 +134,7 @@ impl Body for Passing {
         }
         match Pin::new(&mut this.upstream).poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
-                this.quiet.last = Instant::now();
+                this.quiet.moved = true;
                 if let Some(chunk) = frame.data_ref() {
                     this.saw(chunk);
                 }
@@ -182,24 +182,28 @@ impl Drop for Passing {
     }
 }
 
-/// Notices long silence with one timer that is set anew only when it rings.
+/// Notices silence of at least `limit` and at most twice that, without a look at the clock for each chunk.
 struct Quiet {
     limit: Duration,
-    last: Instant,
+    /// Whether anything came since the timer was set.
+    moved: bool,
+    /// Set when first waited for.
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
 impl Quiet {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Duration> {
-        let end = self.last + self.limit;
-        let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(end)));
+        let limit = self.limit;
+        let sleep = self.sleep.get_or_insert_with(|| {
+            self.moved = false;
+            Box::pin(tokio::time::sleep(limit))
+        });
         loop {
             ready!(sleep.as_mut().poll(cx));
-            let end = self.last + self.limit;
-            if Instant::now() >= end {
-                return Poll::Ready(self.limit);
+            if !std::mem::take(&mut self.moved) {
+                return Poll::Ready(limit);
             }
-            sleep.as_mut().reset(end);
+            sleep.as_mut().reset(Instant::now() + limit);
         }
     }
 }
