@@ -90,7 +90,8 @@ pub(crate) fn locate<'a>(
             located.out.push((index, Reason::Text("not in the subset that the proxy allows")));
         } else if !endpoint.ready() {
             let report = endpoint.health.describe();
-            located.out.push((index, Reason::NotReady(report.reason.unwrap_or_else(|| "not ready".into()))));
+            let why = report.reason.unwrap_or_else(|| "not ready".into());
+            located.out.push((index, Reason::NotReady { why, since_unix_ms: report.since_unix_millis }));
         } else if !model.is_empty() && endpoint.engine.serves(model) == Some(false) {
             located.out.push((index, Reason::ModelNotServed));
         } else {
@@ -111,7 +112,7 @@ impl Located<'_> {
     pub(crate) fn refusal(&self, model: &str) -> Refusal {
         let unserved = self.out.iter().any(|(_, r)| *r == Reason::ModelNotServed);
         // An engine that is not ready may well serve the model: only if every one that could answer says no, it is unknown.
-        let others = self.out.iter().any(|(_, r)| matches!(r, Reason::NotReady(_)));
+        let others = self.out.iter().any(|(_, r)| matches!(r, Reason::NotReady { .. }));
         if unserved && !others {
             return Refusal::new(ErrorCode::NotFound, format!("The model `{model}` does not exist."));
         }

@@ -452,7 +452,7 @@ struct OneCandidate<'a>(&'a Decision, &'a ProfileRecord, &'a CandidateRecord);
 impl Serialize for OneCandidate<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let Self(d, p, c) = self;
-        let mut o = s.serialize_struct("Candidate", 8)?;
+        let mut o = s.serialize_struct("Candidate", 9)?;
         let endpoint = d.fleet.endpoints.get(c.index as usize);
         o.serialize_field("endpoint", endpoint.map_or("", |e| &e.meta.name.name))?;
         o.serialize_field("address", endpoint.map_or("", |e| e.meta.host_port()))?;
@@ -460,6 +460,11 @@ impl Serialize for OneCandidate<'_> {
             c.dropped.as_ref().map(|(f, _)| f.map_or("not-ready", |f| p.filters.get(usize::from(f)).map_or("", |n| n)));
         o.serialize_field("dropped_by", &by)?;
         o.serialize_field("reason", &c.dropped.as_ref().map(|(_, r)| r.to_string()))?;
+        let since = match &c.dropped {
+            Some((_, Reason::NotReady { since_unix_ms, .. })) => Some(rfc3339(*since_unix_ms)),
+            _ => None,
+        };
+        o.serialize_field("since", &since)?;
         o.serialize_field("signals", &c.signals)?;
         o.serialize_field("scores", &Scores(p, c))?;
         o.serialize_field("total", &c.total)?;

@@ -6,8 +6,13 @@ use std::sync::Arc;
 /// A reason, kept as values and put into words only when someone reads it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
-    /// The endpoint is not ready; the text says why.
-    NotReady(Arc<str>),
+    /// The endpoint is not ready.
+    NotReady {
+        /// Why.
+        why: Arc<str>,
+        /// Since when, milliseconds since the Unix epoch.
+        since_unix_ms: u64,
+    },
     /// The engine does not list the requested model.
     ModelNotServed,
     /// A label is missing.
@@ -30,7 +35,7 @@ pub enum Reason {
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotReady(why) => f.write_str(why),
+            Self::NotReady { why, .. } => f.write_str(why),
             Self::ModelNotServed => f.write_str("the engine does not list the requested model"),
             Self::LabelMissing(key) => write!(f, "label {key} is missing"),
             Self::LabelValue(key, value) => write!(f, "label {key} is {value}"),
