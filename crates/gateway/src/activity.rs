@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -24,7 +24,14 @@ pub(crate) struct Activity {
     /// Requests not answered to the end.
     open: AtomicU32,
     /// Whether the client speaks HTTP/2, whose peers send more than requests.
-    http2: AtomicBool,
+    http2: bool,
+}
+
+impl Activity {
+    /// Of a connection that speaks one of the two.
+    pub(crate) fn new(http2: bool) -> Self {
+        Self { http2, ..Self::default() }
+    }
 }
 
 /// A stream whose reads are counted.
@@ -32,12 +39,11 @@ pub(crate) struct Activity {
 pub(crate) struct Watched<S> {
     stream: S,
     activity: Arc<Activity>,
-    seen: bool,
 }
 
 impl<S> Watched<S> {
     pub(crate) fn new(stream: S, activity: Arc<Activity>) -> Self {
-        Self { stream, activity, seen: false }
+        Self { stream, activity }
     }
 }
 
@@ -47,11 +53,6 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         let new = &buf.filled()[before..];
         if !new.is_empty() {
-            if !self.seen {
-                self.seen = true;
-                // The preface of HTTP/2; no method of HTTP/1 begins like this.
-                self.activity.http2.store(new.starts_with(b"PRI"), Ordering::Relaxed);
-            }
             self.activity.bytes.fetch_add(new.len() as u64, Ordering::Relaxed);
         }
         read
@@ -172,7 +173,7 @@ impl IdleWatch {
             self.head_since = None;
             return Verdict::Keep;
         }
-        let http2 = activity.http2.load(Ordering::Relaxed);
+        let http2 = activity.http2;
         if bytes != self.mark.1 && self.head_since.is_none() && !http2 {
             self.head_since = Some(now);
         }
@@ -236,8 +237,7 @@ mod tests {
 
     #[test]
     fn http2_peers_may_talk_without_requests() {
-        let (start, activity) = (Instant::now(), Arc::new(Activity::default()));
-        activity.http2.store(true, Ordering::Relaxed);
+        let (start, activity) = (Instant::now(), Arc::new(Activity::new(true)));
         let mut watch = IdleWatch::new(HEAD, KEEP, start);
         activity.bytes.store(500, Ordering::Relaxed);
         assert_eq!(watch.judge(&activity, after(start, 30)), Verdict::Keep);

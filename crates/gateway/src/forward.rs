@@ -182,7 +182,12 @@ impl Shared {
     }
 
     /// Sends a routed request until an endpoint answers or nobody is left.
-    pub(crate) async fn forward(self: &Arc<Self>, routed: Box<Routed>, outgoing: Outgoing, held: Held) -> Response<Body> {
+    pub(crate) async fn forward(
+        self: &Arc<Self>,
+        routed: Box<Routed>,
+        outgoing: Outgoing,
+        held: Held,
+    ) -> Response<Body> {
         let mut routed = Waiting { routed: Some(routed), shared: self };
         let messages = routed.api() == Api::Messages;
         let mut retries = 0;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use pointsman_core::Clock;
-use pointsman_router::Pool;
+use pointsman_router::{Pool, Reading, Refused, Routed};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
@@ -112,9 +112,9 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
         Err(Stop::Answer(response)) => return Ok(*response),
         Err(Stop::Broken(error)) => return Err(error),
     };
-    match (*reading).decide() {
+    let decided = decide(reading);
+    match decided {
         Ok(routed) => {
-            let routed = Box::new(routed);
             let tells_length = read::tells_length(&parts, routed.body_len());
             Ok(shared.forward(routed, Outgoing::new(parts, tells_length), held).await)
         }
@@ -123,6 +123,11 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
             Ok(answer::refused(&refused.refusal, id))
         }
     }
+}
+
+/// Apart from the future that asks for it, which would keep room for a [`Reading`] otherwise.
+fn decide(reading: Box<Reading>) -> Result<Box<Routed>, Refused> {
+    reading.decide().map(Box::new)
 }
 
 /// Answers what is not routed.
@@ -134,7 +139,9 @@ async fn own(shared: &Arc<Shared>, parts: &http::request::Parts) -> Option<Respo
     match parts.uri.path() {
         "/healthz" if reads => Some(answer::whole(StatusCode::OK, "text/plain", "ok\n")),
         "/readyz" if reads => Some(ready(shared)),
-        "/v1/models" if parts.method == Method::GET => Some(Box::pin(crate::models::merged(shared, &parts.headers)).await),
+        "/v1/models" if parts.method == Method::GET => {
+            Some(Box::pin(crate::models::merged(shared, &parts.headers)).await)
+        }
         _ => None,
     }
 }

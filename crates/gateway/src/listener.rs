@@ -5,9 +5,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::GracefulConnection;
 use pointsman_router::Pool;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -20,8 +21,10 @@ use crate::{GatewayError, GatewayOptions};
 
 /// Pause after a failed accept: out of file descriptors, mostly, which passes.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// Smallest buffer that HTTP/1 connections can have, bytes.
-const MIN_HEAD: usize = 8 * 1024;
+/// How HTTP/2 begins.
+const PREFACE: [u8; 3] = *b"PRI";
+/// Pause while less than that is here.
+const PREFACE_PAUSE: Duration = Duration::from_millis(5);
 
 /// Where a listener stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,41 +99,86 @@ async fn accept(
     Ok((permit, stream))
 }
 
-async fn connection(shared: &Arc<Shared>, stream: TcpStream, phases: watch::Receiver<Phase>) {
+async fn connection(shared: &Arc<Shared>, stream: TcpStream, mut phases: watch::Receiver<Phase>) {
     let _ = stream.set_nodelay(true);
-    match &shared.acceptor {
-        None => exchange(shared, stream, phases).await,
-        Some(acceptor) => match timeout(shared.options.header_read_timeout, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => exchange(shared, stream, phases).await,
+    let first = async {
+        match &shared.acceptor {
+            None => speaks_http2(&stream).await.map(|http2| (None, http2)),
+            Some(_) => Ok((shared.acceptor.as_ref(), false)),
+        }
+    };
+    let limit = shared.options.header_read_timeout;
+    let first = tokio::select! {
+        first = timeout(limit, first) => first,
+        // Nothing was asked yet, so nothing is left to finish.
+        _ = phases.wait_for(|phase| *phase != Phase::Serving) => return,
+    };
+    match first {
+        Ok(Ok((None, http2))) => exchange(shared, stream, http2, phases).await,
+        Ok(Ok((Some(acceptor), _))) => match timeout(limit, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => {
+                let http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+                exchange(shared, stream, http2, phases).await;
+            }
             Ok(Err(error)) => tracing::debug!(%error, "no TLS with this client"),
             Err(_) => tracing::debug!("a client did not finish its TLS handshake"),
         },
+        Ok(Err(error)) => tracing::debug!(%error, "a client went before its first request"),
+        Err(_) => tracing::debug!("a client sent nothing"),
     }
 }
 
-async fn exchange<S>(shared: &Arc<Shared>, stream: S, mut phases: watch::Receiver<Phase>)
+/// Whether the first bytes are those of HTTP/2's preface; no method of HTTP/1 begins like it. Takes nothing from the stream.
+async fn speaks_http2(stream: &TcpStream) -> std::io::Result<bool> {
+    let mut first = [0; PREFACE.len()];
+    loop {
+        let n = stream.peek(&mut first).await?;
+        if n == 0 || n == PREFACE.len() || !PREFACE.starts_with(&first[..n]) {
+            return Ok(first == PREFACE);
+        }
+        // Peeking again would return at once with the same bytes.
+        tokio::time::sleep(PREFACE_PAUSE).await;
+    }
+}
+
+async fn exchange<S>(shared: &Arc<Shared>, stream: S, http2: bool, phases: watch::Receiver<Phase>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let options = &shared.options;
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    // hyper's own time-out for heads runs while a connection is merely idle; ours tells the two apart.
-    builder
-        .http1()
-        .timer(TokioTimer::new())
-        .header_read_timeout(None)
-        .max_buf_size(options.max_header_bytes.max(MIN_HEAD));
-    builder
-        .http2()
-        .timer(TokioTimer::new())
-        .max_header_list_size(options.max_header_bytes.min(u32::MAX as usize) as u32);
-    let activity = Arc::new(Activity::default());
+    let activity = Arc::new(Activity::new(http2));
     let io = TokioIo::new(Watched::new(stream, Arc::clone(&activity)));
     let service = service_fn(|request| {
         let (shared, busy) = (Arc::clone(shared), Busy::new(&activity));
         async move { gateway::answer(shared, request).await.map(|response| response.map(|body| busy.until_sent(body))) }
     });
-    let mut connection = pin!(builder.serve_connection(io, service));
+    if http2 {
+        let connection = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_header_list_size(options.max_header_bytes.min(u32::MAX as usize) as u32)
+            .serve_connection(io, service);
+        watch_over(shared, connection, &activity, phases).await;
+    } else {
+        // hyper's own time-out for heads runs while a connection is merely idle; `IdleWatch` tells the two apart.
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(None)
+            .max_header_size(options.max_header_bytes)
+            .serve_connection(io, service);
+        watch_over(shared, connection, &activity, phases).await;
+    }
+}
+
+async fn watch_over<C: GracefulConnection>(
+    shared: &Shared,
+    connection: C,
+    activity: &Activity,
+    mut phases: watch::Receiver<Phase>,
+) where
+    C::Error: std::fmt::Display,
+{
+    let mut connection = pin!(connection);
+    let options = &shared.options;
     let mut watch = IdleWatch::new(options.header_read_timeout, options.keep_alive_timeout, Instant::now());
     let mut ticks = interval_at(Instant::now() + watch.tick(), watch.tick());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -152,7 +200,7 @@ where
                 // Dropping the connection drops its responses, which then know what to report.
                 Ok(Phase::Cut) | Err(_) => return,
             },
-            now = ticks.tick() => match watch.judge(&activity, now) {
+            now = ticks.tick() => match watch.judge(activity, now) {
                 Verdict::Keep => {}
                 Verdict::Close => connection.as_mut().graceful_shutdown(),
                 Verdict::Drop => return,

@@ -17,7 +17,7 @@ pub struct GatewayOptions {
     pub max_body_bytes: u64,
     /// Request bytes held at the same time over all requests; beyond it 503. Default 1 GiB.
     pub buffer_budget_bytes: u64,
-    /// Largest request head, bytes (at least 8 KiB); beyond it 431. Default 64 KiB.
+    /// Largest request head, bytes; beyond it 431. Default 64 KiB.
     pub max_header_bytes: usize,
     /// Connections served at the same time; further ones wait to be accepted. Default 16,384.
     pub max_connections: usize,

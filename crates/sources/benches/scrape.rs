@@ -2,7 +2,8 @@
 //!
 //! A server process plays N engines (one address each) that show a real vLLM page of 68 KB. A client process, whose processor time is measured,
 //! fetches every page every 50 ms: once as a plain hyper client that drops what comes, once as [`Sources`] with the default extractor, once with
-//! health checks and model lists besides. Printed: processor time per wall time, ratio to the plain client, pages made of those due, memory.
+//! health checks and model lists besides. Printed: processor time per wall time, ratio to the plain client, pages made of those due, memory, pages
+//! that came after the next one was due (late).
 //!
 //! `cargo bench -p pointsman-sources --bench scrape`, optionally with numbers of engines.
 #![expect(clippy::print_stdout, reason = "figures go to the terminal")]
@@ -55,7 +56,7 @@ fn compare() {
     let mut server = Command::new(&me).env(ROLE, "server").stdout(Stdio::piped()).spawn().expect("a server");
     let mut port = String::new();
     BufReader::new(server.stdout.take().expect("piped")).read_line(&mut port).expect("its port");
-    println!("engines  mode      cpu %  ratio  pages made / due      rss MiB  dropped failed");
+    println!("engines  mode      cpu %  ratio  pages made / due      rss MiB    late dropped failed");
     for engines in wanted {
         let mut base = f64::NAN;
         for mode in ["plain", "scrape", "all"] {
@@ -63,7 +64,7 @@ fn compare() {
             let out = Command::new(&me).env(ROLE, role).output().expect("a client");
             let text = String::from_utf8_lossy(&out.stdout);
             let figures: Vec<f64> = text.split_whitespace().filter_map(|f| f.parse().ok()).collect();
-            let [cpu, pages, rss, failed, dropped] = figures[..] else {
+            let [cpu, pages, rss, late, failed, dropped] = figures[..] else {
                 panic!("{text}{}", String::from_utf8_lossy(&out.stderr))
             };
             if mode == "plain" {
@@ -72,7 +73,7 @@ fn compare() {
             let due = f64::from(engines) * MEASURED.as_secs_f64() / EVERY.as_secs_f64();
             let ratio = cpu / base;
             println!(
-                "{engines:>7}  {mode:<7} {cpu:>7.2}  {ratio:>5.2}  {pages:>8} / {due:<8}  {rss:>7.1}  {dropped:>7} {failed:>6}"
+                "{engines:>7}  {mode:<7} {cpu:>7.2}  {ratio:>5.2}  {pages:>8} / {due:<8}  {rss:>7.1}  {late:>6} {dropped:>7} {failed:>6}"
             );
         }
     }
@@ -117,9 +118,9 @@ async fn serve() {
 
 /// The least that fetches pages: one connection per engine, an interval, frames dropped as they come.
 async fn plain(engines: u32, port: u16) {
-    let pages = Arc::new(AtomicU64::new(0));
+    let (pages, late) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     for engine in 0..engines {
-        let pages = Arc::clone(&pages);
+        let (pages, late) = (Arc::clone(&pages), Arc::clone(&late));
         tokio::spawn(async move {
             tokio::time::sleep(EVERY * engine / engines).await;
             let stream = TcpStream::connect((address(engine), port)).await.expect("the server");
@@ -129,7 +130,7 @@ async fn plain(engines: u32, port: u16) {
             let mut interval = tokio::time::interval(EVERY);
             interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
             loop {
-                interval.tick().await;
+                let due = interval.tick().await;
                 let request = hyper::Request::get("/metrics").header("host", "engine").body(Empty::<Bytes>::new());
                 let answer = sender.send_request(request.expect("a request")).await.expect("an answer");
                 let mut body = answer.into_body();
@@ -137,13 +138,16 @@ async fn plain(engines: u32, port: u16) {
                     drop(frame.expect("a piece"));
                 }
                 pages.fetch_add(1, Ordering::Relaxed);
+                late.fetch_add(u64::from(due.elapsed() >= EVERY), Ordering::Relaxed);
             }
         });
     }
     tokio::time::sleep(WARM_UP).await;
     let (cpu, made) = (processor_time(), pages.load(Ordering::Relaxed));
+    let late_before = late.load(Ordering::Relaxed);
     tokio::time::sleep(MEASURED).await;
-    report(processor_time() - cpu, pages.load(Ordering::Relaxed) - made, (0, 0));
+    let late = late.load(Ordering::Relaxed) - late_before;
+    report(processor_time() - cpu, pages.load(Ordering::Relaxed) - made, late, (0, 0));
 }
 
 fn sources(all: bool, engines: u32, port: u16) {
@@ -167,14 +171,14 @@ fn sources(all: bool, engines: u32, port: u16) {
     std::thread::sleep(MEASURED);
     let (cpu, after) = (processor_time() - cpu, sources.stats());
     let missed = (after.failed_scrapes - before.failed_scrapes, after.dropped_ticks - before.dropped_ticks);
-    report(cpu, after.scrapes - before.scrapes, missed);
+    report(cpu, after.scrapes - before.scrapes, after.late_scrapes - before.late_scrapes, missed);
     let known = fleet.load().endpoints.iter().filter(|e| e.engine.view().known_waiting()).count();
     assert_eq!(known, engines as usize, "every engine's state is known");
 }
 
-fn report(cpu: Duration, pages: u64, (failed, dropped): (u64, u64)) {
+fn report(cpu: Duration, pages: u64, late: u64, (failed, dropped): (u64, u64)) {
     let percent = 100.0 * cpu.as_secs_f64() / MEASURED.as_secs_f64();
-    println!("{percent} {pages} {} {failed} {dropped}", resident());
+    println!("{percent} {pages} {} {late} {failed} {dropped}", resident());
 }
 
 /// Time on a processor of all threads of this process.

@@ -58,6 +58,8 @@ pub struct SourcesStats {
     pub scrapes: u64,
     /// Fetches of a page that failed.
     pub failed_scrapes: u64,
+    /// Pages that were complete only after the next one was due.
+    pub late_scrapes: u64,
     /// Moments at which a page was due while the one before was still under way.
     pub dropped_ticks: u64,
 }
@@ -148,12 +150,13 @@ impl Sources {
     /// How the sources fare.
     #[must_use]
     pub fn stats(&self) -> SourcesStats {
-        let Tally { endpoints, tasks, scrapes, failed_scrapes, dropped_ticks } = &*self.stats;
+        let Tally { endpoints, tasks, scrapes, failed_scrapes, late_scrapes, dropped_ticks } = &*self.stats;
         SourcesStats {
             endpoints: endpoints.load(Ordering::Relaxed),
             tasks: tasks.load(Ordering::Relaxed),
             scrapes: scrapes.load(Ordering::Relaxed),
             failed_scrapes: failed_scrapes.load(Ordering::Relaxed),
+            late_scrapes: late_scrapes.load(Ordering::Relaxed),
             dropped_ticks: dropped_ticks.load(Ordering::Relaxed),
         }
     }

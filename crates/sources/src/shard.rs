@@ -42,6 +42,7 @@ pub(crate) struct Tally {
     pub(crate) tasks: AtomicUsize,
     pub(crate) scrapes: AtomicU64,
     pub(crate) failed_scrapes: AtomicU64,
+    pub(crate) late_scrapes: AtomicU64,
     pub(crate) dropped_ticks: AtomicU64,
 }
 

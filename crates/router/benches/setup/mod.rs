@@ -8,6 +8,10 @@ use pointsman_plugins::{CompileOptions, DefaultProfile, LearnedStates, compile};
 use pointsman_router::{Pool, PoolOptions, Reading, RequestHead};
 use std::sync::Arc;
 
+/// The allocator of the binary.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// A pool of `endpoints` engines under the default profile of `serve`.
 pub(crate) fn pool(endpoints: usize) -> Arc<Pool> {
     let states = Arc::<LearnedStates>::default();

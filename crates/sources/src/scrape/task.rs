@@ -57,6 +57,7 @@ impl ScrapeTask {
                         tracing::info!(endpoint = %endpoint.name(), "metrics are back");
                     }
                     pause = Duration::ZERO;
+                    stats.late_scrapes.fetch_add(u64::from(now >= due + self.beat.period()), Ordering::Relaxed);
                     let next = self.beat.after(now);
                     stats.dropped_ticks.fetch_add(self.beat.skipped(due, next), Ordering::Relaxed);
                     due = next;
