@@ -1,8 +1,11 @@
 //! Sending a request to the chosen engine, and to the next one when that fails before its response begins.
 
 use std::error::Error;
+use std::future::{Future, poll_fn};
 use std::ops::{Deref, DerefMut};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use http::uri::PathAndQuery;
@@ -195,7 +198,19 @@ impl Shared {
             let endpoint = Arc::clone(routed.endpoint());
             let link = self.links.of(&endpoint);
             let attempt = self.ejector.attempt(&endpoint, &link.record);
-            let failure = match self.send(&endpoint, &link, &outgoing, routed.body()).await {
+            let body = Arc::clone(routed.body());
+            let answered = {
+                let mut sending = pin!(self.send(&endpoint, &link, &outgoing, &body));
+                // What the decision did not wait for is done once the request is under way.
+                let begun = poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
+                routed.dispatched();
+                match begun {
+                    Poll::Ready(answered) => answered,
+                    Poll::Pending => sending.await,
+                }
+            };
+            drop(body);
+            let failure = match answered {
                 Ok((response, sender)) => {
                     attempt.answered(response.status().as_u16());
                     return self.pass(response, sender, link, routed.answered(), messages, held);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use pointsman_core::Clock;
-use pointsman_router::{Pool, Reading, Refused, Routed};
+use pointsman_router::Pool;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
@@ -105,15 +105,14 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
         return Ok(response);
     }
     read::ensure_request_id(&mut parts.headers);
-    // Boxed, as other large things here: a future is copied whole when it is handed over, for every request.
-    let mut reading = Box::new(shared.pool.begin(read::head(&parts, received)));
+    let mut reading = shared.pool.begin(read::head(&parts, received));
     let held = match read::body(&shared, &parts, body, &mut reading).await {
         Ok(held) => held,
         Err(Stop::Answer(response)) => return Ok(*response),
         Err(Stop::Broken(error)) => return Err(error),
     };
-    let decided = decide(reading);
-    match decided {
+    // Boxed: a future is copied whole when it is handed over, for every request.
+    match reading.decide().map(Box::new) {
         Ok(routed) => {
             let tells_length = read::tells_length(&parts, routed.body_len());
             Ok(shared.forward(routed, Outgoing::new(parts, tells_length), held).await)
@@ -123,11 +122,6 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
             Ok(answer::refused(&refused.refusal, id))
         }
     }
-}
-
-/// Apart from the future that asks for it, which would keep room for a [`Reading`] otherwise.
-fn decide(reading: Box<Reading>) -> Result<Box<Routed>, Refused> {
-    reading.decide().map(Box::new)
 }
 
 /// Answers what is not routed.

@@ -18,7 +18,8 @@ fn documents_are_accepted_and_refused_as_recorded_or_differ_on_purpose() {
     let golden = here.join("../../testdata/fixtures/golden/config");
     let expected = json(&here.join("tests/config_differences.json"));
     let on_purpose = expected["differences"].as_object().expect("differences");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(&golden).expect("golden data").map(|e| e.expect("an entry").path()).collect();
+    let mut files: Vec<PathBuf> =
+        std::fs::read_dir(&golden).expect("golden data").map(|e| e.expect("an entry").path()).collect();
     files.sort();
     let (mut wrong, mut compared, mut pending) = (String::new(), 0, 0);
     let mut differing = BTreeSet::new();
@@ -29,7 +30,8 @@ fn documents_are_accepted_and_refused_as_recorded_or_differ_on_purpose() {
             continue;
         }
         let recording = json(file);
-        let text = std::fs::read(golden.join(recording["config"].as_str().expect("a configuration"))).expect("readable");
+        let text =
+            std::fs::read(golden.join(recording["config"].as_str().expect("a configuration"))).expect("readable");
         let flags: Vec<&str> = recording["flags"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
         let options = CompileOptions {
             allow_experimental: flags.contains(&"--allow-experimental-plugins"),

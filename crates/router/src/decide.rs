@@ -169,9 +169,9 @@ fn schedule(
     };
 
     // Send.
-    let body = match &rewrite {
-        Some(span) => splice(&reading.chunks, span.clone(), &request.target_model),
-        None => reading.chunks.clone(),
+    let body: Arc<[Bytes]> = match &rewrite {
+        Some(span) => splice(&reading.chunks, span.clone(), &request.target_model).into(),
+        None => Arc::from(&reading.chunks[..]),
     };
     let hashes = pool.record_block_hashes.then(|| salted(&facts));
     let places: Vec<u32> = located.candidates.iter().map(|c| c.index).collect();

@@ -23,8 +23,8 @@ pub struct Reading {
     pub(crate) head: RequestHead,
     pub(crate) path: Option<PathReading>,
     pub(crate) block_tokens: u32,
-    reader: Option<BodyReader>,
-    inflate: Option<GzDecoder<Inflated>>,
+    reader: Option<Box<BodyReader>>,
+    inflate: Option<Box<GzDecoder<Inflated>>>,
     pub(crate) chunks: Vec<Bytes>,
     pub(crate) bytes: u64,
 }
@@ -60,14 +60,14 @@ impl Reading {
         let max_blocks = if compiled.reads_tokens { first.map_or(0, |p| p.max_blocks()) } else { 0 };
         let api = path.map_or(Api::Raw, |p| p.api);
         let reader = api.is_read().then(|| {
-            BodyReader::new(
+            Box::new(BodyReader::new(
                 api,
                 ReadOptions { block_tokens: block_tokens as usize, max_blocks, ..ReadOptions::default() },
-            )
+            ))
         });
         let encoding = head.header("content-encoding").unwrap_or_default();
         let inflate = (reader.is_some() && encoding.trim().eq_ignore_ascii_case("gzip"))
-            .then(|| GzDecoder::new(Inflated::default()));
+            .then(|| Box::new(GzDecoder::new(Inflated::default())));
         Self { pool, active, head, path, block_tokens, reader, inflate, chunks: Vec::new(), bytes: 0 }
     }
 

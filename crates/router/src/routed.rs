@@ -26,7 +26,7 @@ pub(crate) struct RoutedParts {
     /// Number of the primary profile.
     pub(crate) primary: usize,
     pub(crate) stream: bool,
-    pub(crate) body: Vec<Bytes>,
+    pub(crate) body: Arc<[Bytes]>,
     pub(crate) series: Arc<RequestSeries>,
 }
 
@@ -145,9 +145,9 @@ impl Routed {
         p.run.picked.iter().map(|&c| &p.fleet.endpoints[p.places[c as usize] as usize])
     }
 
-    /// The body to forward, in pieces.
+    /// The body to forward, in pieces. Empty once a response has begun.
     #[must_use]
-    pub fn body(&self) -> &[Bytes] {
+    pub fn body(&self) -> &Arc<[Bytes]> {
         &self.parts.body
     }
 
@@ -225,6 +225,9 @@ impl Routed {
     /// The response's head is here.
     pub fn response_head(&mut self, status: u16, content_type: Option<&str>, content_encoding: Option<&str>) {
         self.dispatched();
+        // There is no other attempt after this: a long response need not hold its request.
+        self.parts.body = Arc::default();
+        self.parts.facts = Facts::default();
         let events = content_type.is_some_and(|t| t.to_ascii_lowercase().contains("text/event-stream"));
         self.response.status = Some(status);
         self.response.streaming = events || self.parts.stream;

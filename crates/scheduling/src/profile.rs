@@ -1,6 +1,6 @@
 //! One profile: filters in order, a clamped weighted sum of scores, one pick (plugin specification 2.3).
 
-use crate::record::Reason;
+use crate::record::{ProfileColumns, Reason, ScorerColumn};
 use crate::{Cycle, Filter, Named, Picker, Scope, Scorer};
 use pointsman_core::{Clock, Nanos, Refusal};
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub struct Profile {
     pub scorers: Vec<WeightedScorer>,
     /// The picker.
     pub picker: Named<dyn Picker>,
+    /// What its records have in common.
+    pub columns: Arc<ProfileColumns>,
 }
 
 /// A candidate that a filter dropped.
@@ -56,6 +58,24 @@ pub struct ProfileRun {
 }
 
 impl Profile {
+    /// A profile of these plugins.
+    #[must_use]
+    pub fn new(
+        name: Arc<str>,
+        filters: Vec<Named<dyn Filter>>,
+        scorers: Vec<WeightedScorer>,
+        picker: Named<dyn Picker>,
+    ) -> Self {
+        let column = |s: &WeightedScorer| ScorerColumn { name: Arc::clone(&s.scorer.name), weight: s.weight };
+        let columns = ProfileColumns {
+            name: Arc::clone(&name),
+            picker: Arc::clone(&picker.name),
+            filters: filters.iter().map(|f| Arc::clone(&f.name)).collect(),
+            scorers: scorers.iter().map(column).collect(),
+        };
+        Self { name, filters, scorers, picker, columns: Arc::new(columns) }
+    }
+
     /// Runs the profile over all candidates of `scope`.
     ///
     /// # Errors

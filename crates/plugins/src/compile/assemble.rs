@@ -67,7 +67,7 @@ pub(super) fn assemble(
                 picker = Some(Named::new(type_name, Arc::clone(&name), Arc::clone(p)));
             }
         }
-        profiles.push(Profile { name: Arc::clone(&plan.name), filters, scorers, picker: picker? });
+        profiles.push(Profile::new(Arc::clone(&plan.name), filters, scorers, picker?));
     }
     let (type_name, name) = named(handler_at);
     let scheduler = Scheduler { handler: Named::new(type_name, name, Arc::clone(handler.handler.as_ref()?)), profiles };

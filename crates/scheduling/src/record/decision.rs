@@ -83,9 +83,9 @@ pub struct ScorerColumn {
     pub weight: f64,
 }
 
-/// What one profile did.
-#[derive(Clone, Debug)]
-pub struct ProfileRecord {
+/// What is the same in every record of a profile.
+#[derive(Clone, Debug, Default)]
+pub struct ProfileColumns {
     /// Profile name.
     pub name: Arc<str>,
     /// Picker that chose.
@@ -94,6 +94,13 @@ pub struct ProfileRecord {
     pub filters: Box<[Arc<str>]>,
     /// Scorers by column.
     pub scorers: Box<[ScorerColumn]>,
+}
+
+/// What one profile did.
+#[derive(Clone, Debug)]
+pub struct ProfileRecord {
+    /// Its name and plugins.
+    pub columns: Arc<ProfileColumns>,
     /// Candidates in fleet order; the best [`MAX_CANDIDATES`] of a large fleet.
     pub candidates: Box<[CandidateRecord]>,
     /// Raw scores, row by row.
@@ -271,14 +278,7 @@ impl ProfileRecord {
         records.sort_by_key(|r| r.index);
         let dropped_shown = run.dropped.len().min(room);
         Self {
-            name: Arc::clone(&profile.name),
-            picker: Arc::clone(&profile.picker.name),
-            filters: profile.filters.iter().map(|f| Arc::clone(&f.name)).collect(),
-            scorers: profile
-                .scorers
-                .iter()
-                .map(|s| ScorerColumn { name: Arc::clone(&s.scorer.name), weight: s.weight })
-                .collect(),
+            columns: Arc::clone(&profile.columns),
             candidates: records.into(),
             scores: scores.into(),
             ties: places(&run.ties),
@@ -319,8 +319,6 @@ impl Decision {
                     + p.candidates.len() * size_of::<CandidateRecord>()
                     + p.scores.len() * 8
                     + (p.ties.len() + p.picked.len()) * 4
-                    + p.scorers.len() * size_of::<ScorerColumn>()
-                    + p.filters.len() * size_of::<Arc<str>>()
             })
             .sum();
         let strings = self.request_id.len() + self.path.len() + self.model.len() + self.target_model.len();
@@ -426,8 +424,8 @@ impl Serialize for One<'_> {
         let Self(d, p) = self;
         let names = |list: &[u32]| list.iter().map(|&i| d.endpoint(i)).collect::<Vec<_>>();
         let mut o = s.serialize_struct("Profile", 7)?;
-        o.serialize_field("name", &*p.name)?;
-        o.serialize_field("picker", &*p.picker)?;
+        o.serialize_field("name", &*p.columns.name)?;
+        o.serialize_field("picker", &*p.columns.picker)?;
         o.serialize_field("candidates", &Candidates(d, p))?;
         o.serialize_field("ties", &names(&p.ties))?;
         o.serialize_field("picked", &names(&p.picked))?;
@@ -456,8 +454,10 @@ impl Serialize for OneCandidate<'_> {
         let endpoint = d.fleet.endpoints.get(c.index as usize);
         o.serialize_field("endpoint", endpoint.map_or("", |e| &e.meta.name.name))?;
         o.serialize_field("address", endpoint.map_or("", |e| e.meta.host_port()))?;
-        let by =
-            c.dropped.as_ref().map(|(f, _)| f.map_or("not-ready", |f| p.filters.get(usize::from(f)).map_or("", |n| n)));
+        let by = c
+            .dropped
+            .as_ref()
+            .map(|(f, _)| f.map_or("not-ready", |f| p.columns.filters.get(usize::from(f)).map_or("", |n| n)));
         o.serialize_field("dropped_by", &by)?;
         o.serialize_field("reason", &c.dropped.as_ref().map(|(_, r)| r.to_string()))?;
         let since = match &c.dropped {
@@ -505,9 +505,9 @@ impl Serialize for Scores<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let Self(p, c) = self;
         let Some(row) = c.row else { return s.serialize_map(Some(0))?.end() };
-        let columns = p.scorers.len();
+        let columns = p.columns.scorers.len();
         let mut o = s.serialize_map(Some(columns))?;
-        for (scorer, raw) in p.scorers.iter().zip(&p.scores[row as usize * columns..]) {
+        for (scorer, raw) in p.columns.scorers.iter().zip(&p.scores[row as usize * columns..]) {
             o.serialize_entry(&*scorer.name, &Score { raw: *raw, weight: scorer.weight })?;
         }
         o.end()
@@ -518,18 +518,21 @@ impl Signals {
     /// Reads the signals of a candidate for the record.
     #[must_use]
     pub fn of(candidate: &Candidate<'_>, target_model: &str, now: Nanos) -> Self {
-        let lora = candidate.endpoint.engine.lora();
-        let lora = if lora.max_active() == 0 {
-            LoraState::Unknown
-        } else if lora.is_active(target_model) {
-            LoraState::Active
-        } else if lora.is_waiting(target_model) {
-            LoraState::Waiting
-        } else if lora.active().len() + lora.waiting().len() < lora.max_active() as usize {
-            LoraState::Room
-        } else {
-            LoraState::Full
-        };
+        let lora = candidate.endpoint.engine.lora_at();
+        let lora = (lora.0 != 0).then(|| candidate.endpoint.engine.lora());
+        let lora = lora.map_or(LoraState::Unknown, |lora| {
+            if lora.max_active() == 0 {
+                LoraState::Unknown
+            } else if lora.is_active(target_model) {
+                LoraState::Active
+            } else if lora.is_waiting(target_model) {
+                LoraState::Waiting
+            } else if lora.active().len() + lora.waiting().len() < lora.max_active() as usize {
+                LoraState::Room
+            } else {
+                LoraState::Full
+            }
+        });
         Self {
             waiting: candidate.waiting().map(|v| v as f32),
             running: candidate.running().map(|v| v as f32),

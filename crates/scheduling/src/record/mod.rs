@@ -6,7 +6,8 @@ mod reason;
 mod ring;
 
 pub use decision::{
-    CandidateRecord, Decision, LoraState, MAX_CANDIDATES, Outcome, ProfileRecord, Retry, ScorerColumn, Signals, Steps,
+    CandidateRecord, Decision, LoraState, MAX_CANDIDATES, Outcome, ProfileColumns, ProfileRecord, Retry, ScorerColumn,
+    Signals, Steps,
 };
 pub use id::{DecisionId, DecisionIds};
 pub use reason::Reason;
