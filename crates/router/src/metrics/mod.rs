@@ -2,6 +2,7 @@
 
 mod bounded;
 mod buckets;
+mod histogram;
 mod in_flight;
 mod pool;
 mod prefix;

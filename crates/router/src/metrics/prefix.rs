@@ -1,5 +1,6 @@
 //! The approximate prefix index (metrics 3.1).
 
+use super::histogram::Histogram;
 use super::{Families, buckets};
 use parking_lot::RwLock;
 use pointsman_plugins::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
@@ -7,7 +8,6 @@ use pointsman_scheduling::Facts;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -4,6 +4,7 @@
 //! control are bounded.
 
 use super::bounded::Bounded;
+use super::histogram::Histogram;
 use super::in_flight::{EndpointFamilies, EndpointSeries};
 use super::{Families, buckets};
 use hashbrown::{Equivalent, HashMap};
@@ -16,7 +17,6 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use std::sync::Arc;
 use std::time::Duration;
 

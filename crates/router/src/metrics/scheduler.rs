@@ -1,5 +1,6 @@
 //! Scheduler, plugins, data layer (metrics 2.3).
 
+use super::histogram::Histogram;
 use super::{Families, buckets};
 use parking_lot::Mutex;
 use pointsman_scheduling::Timing;
@@ -7,7 +8,6 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
