@@ -24,8 +24,7 @@ struct Inner {
 impl Histogram {
     /// A histogram of these upper bounds, which must grow.
     pub(super) fn new(bounds: impl IntoIterator<Item = f64>) -> Self {
-        // The library spells the infinite bound as the greatest number.
-        let bounds: Box<[f64]> = bounds.into_iter().chain([f64::MAX]).collect();
+        let bounds: Box<[f64]> = bounds.into_iter().chain([f64::INFINITY]).collect();
         let counts = bounds.iter().map(|_| AtomicU64::new(0)).collect();
         Self(Arc::new(Inner { bounds, counts, sum: AtomicU64::new(0) }))
     }
