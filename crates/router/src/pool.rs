@@ -5,9 +5,10 @@ use crate::metrics::Metrics;
 use crate::read::Reading;
 use arc_swap::ArcSwap;
 use parking_lot::RwLock;
+use pointsman_config::Faults;
 use pointsman_core::Clock;
 use pointsman_fleet::{Fleet, FleetEvent};
-use pointsman_plugins::{Compiled, LearnedStates};
+use pointsman_plugins::{CompileOptions, Compiled, DefaultProfile, LearnedStates, compile};
 use pointsman_scheduling::record::{Decision, DecisionIds, Ring};
 use std::fmt;
 use std::sync::Arc;
@@ -117,6 +118,18 @@ impl Pool {
     #[must_use]
     pub fn active(&self) -> Arc<Active> {
         self.active.load_full()
+    }
+
+    /// Compiles a document over what this pool's plugins have learned.
+    pub fn recompile(
+        &self,
+        document: &[u8],
+        allow_experimental: bool,
+        default: DefaultProfile,
+        faults: &mut Faults,
+    ) -> Option<Compiled> {
+        let options = CompileOptions { allow_experimental, default, states: Arc::clone(&self.states) };
+        compile(document, &options, faults)
     }
 
     /// Puts another configuration in force, for requests that begin from now on. What plugins learned stays.

@@ -1,0 +1,326 @@
+//! Requests through the router: where they go, what is charged to whom, and that each ends once.
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use pointsman_config::Faults;
+use pointsman_core::{Clock, EndpointName, ManualClock, Nanos};
+use pointsman_fleet::{Condition, EndpointMeta, Scraped};
+use pointsman_plugins::{CompileOptions, DefaultProfile, LearnedStates, compile};
+use pointsman_router::{Pool, PoolOptions, Refused, RequestHead, Routed};
+use pointsman_scheduling::Termination;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+struct Bench {
+    pool: Arc<Pool>,
+    clock: Arc<ManualClock>,
+}
+
+fn bench(names: &[&str], default: DefaultProfile, config: &str) -> Bench {
+    // Draws among ties are then the same in every run.
+    fastrand::seed(7);
+    let states = Arc::<LearnedStates>::default();
+    let options = CompileOptions { allow_experimental: true, default, states: Arc::clone(&states) };
+    let mut faults = Faults::new();
+    let compiled = compile(config.as_bytes(), &options, &mut faults).expect("a good configuration");
+    let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
+    let options = PoolOptions { clock: clock.clone(), states, stale_after: Duration::ZERO, ..PoolOptions::default() };
+    let pool = Pool::new(options, compiled);
+    for (i, name) in names.iter().enumerate() {
+        let name = EndpointName::new("default", *name);
+        pool.fleet.upsert(EndpointMeta::new(name, format!("10.0.0.{}", i + 1), 8000));
+    }
+    let bench = Bench { pool, clock };
+    for name in names {
+        bench.scraped(name, 0.0, 0.0);
+    }
+    bench
+}
+
+impl Bench {
+    fn scraped(&self, name: &str, waiting: f64, kv: f64) {
+        let scraped = Scraped { waiting: Some(waiting), running: Some(0.0), kv_usage: Some(kv), ..Scraped::default() };
+        self.endpoint(name).engine.apply(self.clock.now(), &scraped);
+    }
+
+    fn endpoint(&self, name: &str) -> Arc<pointsman_fleet::Endpoint> {
+        let snapshot = self.pool.fleet.snapshot();
+        Arc::clone(snapshot.named(&EndpointName::new("default", name)).expect("it is there"))
+    }
+
+    fn send(&self, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Result<Routed, Refused> {
+        self.send_to("/v1/completions", headers, body)
+    }
+
+    fn send_to(&self, path: &str, headers: &[(&str, &str)], body: impl Into<Bytes>) -> Result<Routed, Refused> {
+        let mut reading = self.pool.begin(RequestHead {
+            transport: "gateway",
+            method: "POST".into(),
+            path: path.into(),
+            headers: headers.iter().map(|(n, v)| ((*n).into(), (*v).into())).collect(),
+            received: self.clock.now(),
+            subset: None,
+        });
+        reading.push(body.into());
+        reading.decide()
+    }
+
+    fn prompt(&self, text: &str) -> Result<Routed, Refused> {
+        self.send(&[("x-request-id", "r")], format!("{{\"model\":\"m\",\"prompt\":\"{text}\"}}"))
+    }
+
+    fn in_flight(&self) -> u64 {
+        self.pool.fleet.snapshot().endpoints.iter().map(|e| e.load.requests() + e.load.tokens()).sum()
+    }
+
+    fn page(&self) -> String {
+        self.pool.metrics.render(&self.pool.fleet.snapshot(), self.clock.now(), false)
+    }
+}
+
+fn served(routed: &Routed) -> String {
+    routed.endpoint().name().name.to_string()
+}
+
+/// A prompt of a few blocks that no other seed shares.
+fn prompt(seed: usize) -> String {
+    format!("{seed:016}").repeat(100)
+}
+
+#[test]
+fn br_49_cold_requests_to_equal_endpoints_are_spread() {
+    for default in [DefaultProfile::Epp, DefaultProfile::Serve] {
+        let bench = bench(&["a", "b", "c", "d"], default, "");
+        let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+        for i in 0..40 {
+            let routed = bench.prompt(&prompt(i)).expect("routed");
+            *seen.entry(served(&routed)).or_default() += 1;
+            routed.finish(Termination::Natural, None);
+        }
+        assert_eq!(seen.len(), 4, "{default:?}: {seen:?}");
+        assert!(seen.values().all(|n| *n <= 20), "{default:?}: {seen:?}");
+    }
+}
+
+#[test]
+fn br_49_a_small_index_does_not_attract_cold_requests_to_a_busy_endpoint() {
+    for default in [DefaultProfile::Epp, DefaultProfile::Serve] {
+        let bench = bench(&["a", "b"], default, "");
+        bench.scraped("b", 50.0, 0.0);
+        for i in 0..50 {
+            let routed = bench.prompt(&prompt(i)).expect("routed");
+            assert_eq!(served(&routed), "a");
+            routed.finish(Termination::Natural, None);
+        }
+        // Now a holds a large index and is idle; b holds nothing and has 50 waiting.
+        for i in 100..110 {
+            assert_eq!(served(&bench.prompt(&prompt(i)).expect("routed")), "a");
+        }
+    }
+}
+
+#[test]
+fn a_conversation_stays_where_its_prefix_is_and_the_match_grows() {
+    let bench = bench(&["a", "b", "c"], DefaultProfile::Serve, "");
+    let (mut text, mut home, mut matched) = (prompt(1), None, 0);
+    for turn in 0..5 {
+        let routed = bench.prompt(&text).expect("routed");
+        let home = home.get_or_insert_with(|| served(&routed));
+        assert_eq!(served(&routed), *home);
+        let predicted = routed.decision().outcome.lock().cached_tokens_predicted;
+        assert!(turn == 0 || predicted > matched, "turn {turn}: {predicted} after {matched}");
+        matched = predicted;
+        routed.finish(Termination::Natural, None);
+        text.push_str(&prompt(turn + 50));
+    }
+}
+
+#[test]
+fn an_endpoint_that_could_not_serve_is_credited_with_nothing() {
+    let bench = bench(&["a", "b"], DefaultProfile::Serve, "");
+    let mut routed = bench.prompt(&prompt(1)).expect("routed");
+    routed.dispatched();
+    let (first, tokens) = (Arc::clone(routed.endpoint()), routed.endpoint().load.tokens());
+    assert!(tokens > 0);
+    assert!(routed.retry("connection refused"));
+    let second = Arc::clone(routed.endpoint());
+    assert_ne!(first.id, second.id);
+    assert_eq!((first.load.requests(), first.load.tokens()), (0, 0));
+    assert_eq!((second.load.requests(), second.load.tokens()), (1, tokens));
+    routed.response_head(200, Some("application/json"), None);
+    routed.response_chunk(br#"{"usage":{"prompt_tokens":400,"completion_tokens":2,"total_tokens":402}}"#);
+    let decision = Arc::clone(routed.decision());
+    routed.finish(Termination::Natural, None);
+    assert_eq!(bench.in_flight(), 0);
+    let record = serde_json::to_value(&*decision).expect("JSON");
+    assert_eq!(record["outcome"]["retries"], 1);
+    assert_eq!(record["outcome"]["retried"][0]["error"], "connection refused");
+    assert_eq!(record["outcome"]["endpoint"], second.host_port());
+    assert_eq!(record["outcome"]["prompt_tokens"], 400);
+    // The index credits the one that served, and only it.
+    let again = bench.prompt(&prompt(1)).expect("routed");
+    assert_eq!(again.endpoint().id, second.id);
+    let matches = &serde_json::to_value(&**again.decision()).expect("JSON")["profiles"][0]["candidates"];
+    for c in matches.as_array().expect("candidates") {
+        let held = c["prefix_match_tokens"].as_u64().expect("a number") > 0;
+        assert_eq!(held, c["address"] == second.host_port(), "{c}");
+    }
+}
+
+#[test]
+fn a_retry_asks_nobody_twice_and_nobody_that_is_not_ready() {
+    let bench = bench(&["a", "b", "c"], DefaultProfile::Serve, "");
+    let mut routed = bench.prompt("x").expect("routed");
+    let first = served(&routed);
+    let other = ["a", "b", "c"].into_iter().find(|n| *n != first).expect("another");
+    bench.endpoint(other).health.set(Condition::Ejected, Some("refused".into()), &*bench.clock);
+    assert!(routed.retry("refused"));
+    let second = served(&routed);
+    assert!(second != first && second != other);
+    assert!(!routed.retry("refused"));
+    routed.finish(Termination::Error, Some("nobody is left".into()));
+    assert_eq!(bench.in_flight(), 0);
+}
+
+#[test]
+fn every_way_to_end_ends_once_and_leaves_no_load() {
+    let bench = bench(&["a", "b"], DefaultProfile::Serve, "");
+    let ended = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&ended);
+    bench.pool.on_finished(Box::new(move |_| {
+        counter.fetch_add(1, Ordering::SeqCst);
+    }));
+    let begin = || bench.prompt(&prompt(3)).expect("routed");
+    drop(begin());
+    begin().finish(Termination::Natural, None);
+    begin().finish(Termination::Error, Some("reset".into()));
+    begin().finish(Termination::Shutdown, None);
+    let mut routed = begin();
+    routed.response_head(200, Some("text/event-stream"), None);
+    routed.response_chunk(b"data: {}\n\n");
+    drop(routed);
+    assert!(bench.send(&[], "not JSON").is_err());
+    assert_eq!(ended.load(Ordering::SeqCst), 6);
+    assert_eq!(bench.in_flight(), 0);
+    let page = bench.page();
+    for line in
+        page.lines().filter(|l| l.starts_with("llm_d_epp_request_running{") || l.starts_with("llm_d_epp_inflight"))
+    {
+        assert!(line.ends_with(" 0"), "{line}");
+    }
+    let aborted: f64 = page
+        .lines()
+        .filter(|l| l.starts_with("llm_d_epp_request_aborted_total{"))
+        .filter_map(|l| l.rsplit(' ').next()?.parse::<f64>().ok())
+        .sum();
+    assert_eq!(aborted, 4.0);
+}
+
+#[test]
+fn refusals_have_their_status_and_reason() {
+    let bench = bench(&["a"], DefaultProfile::Serve, "");
+    let status = |r: Result<Routed, Refused>| {
+        let refused = r.expect_err("refused");
+        assert_eq!(refused.decision.outcome.lock().status, Some(refused.refusal.code.status()));
+        (refused.refusal.code.status(), refused.refusal.reason.map(|r| r.as_str()))
+    };
+    assert_eq!(status(bench.send(&[], "{}")), (400, None));
+    assert_eq!(status(bench.send(&[], r#"{"prompt":"x"}"#)), (400, None));
+    bench.endpoint("a").engine.set_models(Some(vec!["other".into()]));
+    assert_eq!(status(bench.prompt("x")), (404, None));
+    bench.endpoint("a").engine.set_models(None);
+    bench.endpoint("a").health.set(Condition::Probe, Some("connection refused".into()), &*bench.clock);
+    assert_eq!(status(bench.prompt("x")), (503, Some("rejected-no-endpoints")));
+    let none = self::bench(&[], DefaultProfile::Serve, "");
+    assert_eq!(status(none.prompt("x")), (503, Some("rejected-no-endpoints")));
+}
+
+#[test]
+fn br_33_filters_that_leave_nobody_answer_429() {
+    let config = "plugins:\n- {type: queue-scorer}\n- type: utilization-filter\n  parameters: {conditions: [{metric: waiting-queue, maxValue: 3}]}\n";
+    let bench = bench(&["a"], DefaultProfile::Serve, config);
+    bench.scraped("a", 9.0, 0.0);
+    let refused = bench.prompt("x").expect_err("refused");
+    assert_eq!(refused.refusal.code.status(), 429);
+    assert_eq!(refused.refusal.reason.map(|r| r.as_str()), Some("rejected-saturated"));
+    let record = serde_json::to_value(&*refused.decision).expect("JSON");
+    let a = &record["profiles"][0]["candidates"][0];
+    assert_eq!(a["dropped_by"], "utilization-filter");
+    assert_eq!(a["reason"], "waiting-queue is 9, limit 3");
+}
+
+#[test]
+fn the_rewrite_header_changes_the_model_and_nothing_else() {
+    let bench = bench(&["a"], DefaultProfile::Serve, "");
+    let body =
+        "{ \"seed\": 18446744073709551615, \"model\" : \"acme-chat\",   \"prompt\" : \"x\",  \"max_tokens\" : 5 }";
+    let routed = bench.send(&[("x-llm-d-model-name-rewrite", "acme-chat-v2")], body).expect("routed");
+    let sent: Vec<u8> = routed.body().iter().flat_map(|c| c.to_vec()).collect();
+    assert_eq!(String::from_utf8(sent).expect("text"), body.replace("acme-chat", "acme-chat-v2"));
+    assert_eq!(routed.body_len(), body.len() as u64 + 3);
+    let routed = bench.send(&[], body).expect("routed");
+    assert_eq!(routed.body()[..], [Bytes::from_static(body.as_bytes())]);
+}
+
+#[test]
+fn a_gzipped_request_is_looked_into_and_forwarded_as_received() {
+    let bench = bench(&["a", "b"], DefaultProfile::Serve, "");
+    let body = format!("{{\"model\":\"m\",\"prompt\":\"{}\"}}", prompt(9));
+    let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
+    gz.write_all(body.as_bytes()).expect("in memory");
+    let gz = Bytes::from(gz.finish().expect("in memory"));
+    let headers = [("content-encoding", "gzip")];
+    let first = bench.send(&headers, gz.clone()).expect("routed");
+    assert_eq!(first.body()[..], [gz.clone()]);
+    let home = served(&first);
+    first.finish(Termination::Natural, None);
+    let plain = bench.send(&[], body).expect("routed");
+    assert_eq!(served(&plain), home, "the same prompt in plain text matches it");
+    assert!(plain.decision().outcome.lock().cached_tokens_predicted > 0);
+    let refused = bench.send(&headers, gz.slice(..gz.len() / 2)).expect_err("cut short");
+    assert_eq!(refused.refusal.code.status(), 400);
+}
+
+#[test]
+fn an_unclaimed_path_is_routed_by_load_and_passes_unread() {
+    let bench = bench(&["a", "b"], DefaultProfile::Serve, "");
+    bench.scraped("a", 9.0, 0.0);
+    let routed = bench.send_to("/v1/rerank", &[], "anything \u{0} at all").expect("routed");
+    assert_eq!(served(&routed), "b");
+    assert_eq!(&*routed.body()[0], b"anything \0 at all");
+}
+
+#[test]
+fn what_is_known_of_an_endpoint_leaves_with_it() {
+    let bench = bench(&["a"], DefaultProfile::Serve, "");
+    bench.prompt(&prompt(1)).expect("routed").finish(Termination::Natural, None);
+    let prefix = Arc::clone(&bench.pool.active().compiled.prefix[0].state);
+    assert!(prefix.index.len() > 0);
+    assert!(bench.page().contains("endpoint_name=\"a\""));
+    bench.pool.fleet.remove(&EndpointName::new("default", "a"));
+    assert_eq!(prefix.index.len(), 0);
+    assert!(!bench.page().contains("endpoint_name=\"a\""));
+}
+
+#[test]
+fn activating_another_configuration_keeps_what_was_learned() {
+    let bench = bench(&["a", "b"], DefaultProfile::Serve, "");
+    let routed = bench.prompt(&prompt(1)).expect("routed");
+    let home = served(&routed);
+    routed.finish(Termination::Natural, None);
+    let states = Arc::<LearnedStates>::default();
+    let options = CompileOptions { allow_experimental: false, default: DefaultProfile::Epp, states };
+    let fresh = compile(b"", &options, &mut Faults::new()).expect("good");
+    assert_eq!(bench.pool.activate(fresh), 2);
+    assert_eq!(bench.prompt(&prompt(1)).expect("routed").decision().config_version, 2);
+    // Compiled over the pool's own states, the index is still there.
+    let kept = bench.pool.recompile(b"", false, DefaultProfile::Epp, &mut Faults::new()).expect("good");
+    bench.pool.activate(kept);
+    let routed = bench.prompt(&prompt(1)).expect("routed");
+    assert_eq!(served(&routed), home);
+    assert!(routed.decision().outcome.lock().cached_tokens_predicted > 0);
+}
