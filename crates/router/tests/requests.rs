@@ -275,7 +275,7 @@ fn a_gzipped_request_is_looked_into_and_forwarded_as_received() {
     let gz = Bytes::from(gz.finish().expect("in memory"));
     let headers = [("content-encoding", "gzip")];
     let first = bench.send(&headers, gz.clone()).expect("routed");
-    assert_eq!(first.body()[..], [gz.clone()]);
+    assert_eq!(first.body()[..], std::slice::from_ref(&gz)[..]);
     let home = served(&first);
     first.finish(Termination::Natural, None);
     let plain = bench.send(&[], body).expect("routed");
@@ -299,7 +299,7 @@ fn what_is_known_of_an_endpoint_leaves_with_it() {
     let bench = bench(&["a"], DefaultProfile::Serve, "");
     bench.prompt(&prompt(1)).expect("routed").finish(Termination::Natural, None);
     let prefix = Arc::clone(&bench.pool.active().compiled.prefix[0].state);
-    assert!(prefix.index.len() > 0);
+    assert!(!prefix.index.is_empty());
     assert!(bench.page().contains("endpoint_name=\"a\""));
     bench.pool.fleet.remove(&EndpointName::new("default", "a"));
     assert_eq!(prefix.index.len(), 0);

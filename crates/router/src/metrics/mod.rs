@@ -9,11 +9,12 @@ mod prefix;
 mod process;
 mod requests;
 mod scheduler;
+mod series;
 mod text;
 
 use in_flight::EndpointSeries;
 pub(crate) use in_flight::InFlight;
-pub(crate) use requests::{Ended, RequestSeries};
+pub(crate) use series::{Ended, RequestSeries};
 
 use parking_lot::Mutex;
 use pointsman_core::ErrorCode;

@@ -6,13 +6,13 @@
 use super::bounded::Bounded;
 use super::histogram::Histogram;
 use super::in_flight::{EndpointFamilies, EndpointSeries};
+use super::series::{RequestSeries, Twin};
 use super::{Families, buckets};
 use hashbrown::{Equivalent, HashMap};
 use parking_lot::RwLock;
 use pointsman_core::{ErrorCode, xxh64};
 use pointsman_fleet::Endpoint;
-use pointsman_scheduling::{Request, Termination};
-use pointsman_wire::usage::Usage;
+use pointsman_scheduling::Request;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
@@ -101,22 +101,6 @@ macro_rules! bounds {
     ($name:ident()) => {
         Bounds(|| Histogram::new(buckets::$name()))
     };
-}
-
-/// A histogram under both names.
-#[derive(Debug)]
-struct Twin {
-    new: Histogram,
-    old: Option<Histogram>,
-}
-
-impl Twin {
-    fn observe(&self, value: f64) {
-        self.new.observe(value);
-        if let Some(old) = &self.old {
-            old.observe(value);
-        }
-    }
 }
 
 /// A family of histograms by all four labels, and its predecessor by the two models.
@@ -453,121 +437,12 @@ impl Requests {
     }
 }
 
-/// The series of one model, target, fairness id and priority.
-#[derive(Debug)]
-pub(crate) struct RequestSeries {
-    received: Counter,
-    total: (Counter, Counter),
-    engine_errors: (Counter, Counter),
-    gateway_errors: (Counter, Counter),
-    disconnects: Counter,
-    aborts: Counter,
-    running: Option<(Gauge, Gauge)>,
-    duration: Twin,
-    size: Twin,
-    response_size: Twin,
-    input: Twin,
-    output: Twin,
-    cached: Twin,
-    ntpot: Twin,
-    ttft: [Histogram; 2],
-    tpot: Histogram,
-    itl: Histogram,
-    target: Arc<str>,
-    fairness: Arc<str>,
-    priority: i32,
-    endpoints: RwLock<HashMap<u64, Arc<EndpointSeries>>>,
-}
-
-/// How a routed request ended.
-#[derive(Clone, Debug)]
-pub(crate) struct Ended {
-    /// How.
-    pub how: Termination,
-    /// What is counted as an error.
-    pub code: Option<ErrorCode>,
-    /// Tokens as the engine counted them.
-    pub usage: Option<Usage>,
-    /// From receipt to now.
-    pub duration: Duration,
-    /// From receipt to the first body byte.
-    pub ttft: Option<Duration>,
-    /// Bytes of the response's body.
-    pub response_bytes: u64,
-    /// Whether it was a stream.
-    pub streaming: bool,
-}
-
-impl RequestSeries {
-    pub(crate) fn received(&self) {
-        self.received.inc();
-    }
-
-    pub(crate) fn started(&self, size_bytes: u64) {
-        self.total.0.inc();
-        self.total.1.inc();
-        self.size.observe(size_bytes as f64);
-        if let Some((new, old)) = &self.running {
-            new.inc();
-            old.inc();
-        }
-    }
-
-    pub(crate) fn gap(&self, gap: Duration) {
-        self.itl.observe(gap.as_secs_f64());
-    }
-
-    pub(crate) fn ended(&self, e: &Ended) {
-        if let Some((new, old)) = &self.running {
-            new.dec();
-            old.dec();
-        }
-        let errors = match e.code {
-            Some(ErrorCode::ModelServerError) => Some(&self.engine_errors),
-            Some(_) => Some(&self.gateway_errors),
-            None => None,
-        };
-        if let Some((new, old)) = errors {
-            new.inc();
-            old.inc();
-        }
-        if let Some(ttft) = e.ttft {
-            self.ttft[usize::from(e.streaming)].observe(ttft.as_secs_f64());
-        }
-        match e.how {
-            Termination::Natural => {}
-            Termination::ClientDisconnect => {
-                self.disconnects.inc();
-                return;
-            }
-            Termination::Error | Termination::Shutdown => {
-                self.aborts.inc();
-                return;
-            }
-        }
-        let duration = e.duration.as_secs_f64();
-        self.duration.observe(duration);
-        self.response_size.observe(e.response_bytes as f64);
-        let Some(usage) = e.usage else { return };
-        if usage.prompt > 0 {
-            self.input.observe(usage.prompt as f64);
-        }
-        if usage.completion > 0 {
-            self.output.observe(usage.completion as f64);
-            self.ntpot.observe(duration / usage.completion as f64);
-        }
-        if let Some(cached) = usage.cached {
-            self.cached.observe(cached as f64);
-        }
-        if let Some(ttft) = e.ttft.filter(|_| e.streaming && usage.completion > 1) {
-            self.tpot.observe((e.duration.saturating_sub(ttft)).as_secs_f64() / (usage.completion - 1) as f64);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::series::Ended;
     use super::*;
+    use pointsman_scheduling::Termination;
+    use pointsman_wire::usage::Usage;
     use prometheus_client::encoding::text::encode;
     use prometheus_client::registry::Registry;
 

@@ -2,6 +2,7 @@
 
 mod decision;
 mod id;
+mod json;
 mod reason;
 mod ring;
 
