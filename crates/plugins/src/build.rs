@@ -93,6 +93,13 @@ impl Build<'_> {
         self.faults.error(span, path, format!("plugin `{}`: {message}", self.name));
     }
 
+    /// Reports that another value is in force than the one written.
+    pub fn corrected(&mut self, param: &str, in_force: &str) {
+        let (span, path) = (self.params.span(param), self.params.path(param));
+        let message = format!("plugin `{}`: `{param}` is out of range; {in_force} is in force", self.name);
+        self.faults.warning(span, path, message);
+    }
+
     /// The state of this instance.
     pub fn learned<T: Learned>(&self, new: impl FnOnce() -> T) -> Arc<T> {
         self.states.of(self.type_name, &self.name, new)

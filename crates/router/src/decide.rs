@@ -68,6 +68,7 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     steps.read = laps.lap();
     let id: Arc<str> = reading.head.header(pointsman_core::headers::REQUEST_ID).unwrap_or_default().into();
     let early = |refusal, model: Arc<str>, steps| {
+        pool.metrics.received_unread(&model);
         let sketch = Sketch {
             reading: &reading,
             target: Arc::clone(&model),
@@ -90,7 +91,9 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     let now = pool.clock.now();
     let located = locate(&fleet, &reading.head, &resolved.request.target_model, now, pool.stale_after);
     let series = pool.metrics.series(&resolved.request);
-    series.received();
+    if reading.bytes > 0 {
+        series.received();
+    }
     steps.resolve = laps.lap();
     schedule(&reading, resolved, series, &fleet, &located, laps, steps)
 }
@@ -143,8 +146,8 @@ fn schedule(
     let scheduled = with_rng(|rng| compiled.scheduler.schedule(&cycle, all, rng, &*pool.clock));
     steps.schedule = laps.lap();
     let model = &*request.target_model;
-    let profiles: Box<[ProfileRecord]> = scheduled
-        .runs
+    let recorded = if pool.ring.keeps() { &scheduled.runs[..] } else { &[] };
+    let profiles: Box<[ProfileRecord]> = recorded
         .iter()
         .map(|(p, run)| {
             let profile = &compiled.scheduler.profiles[*p];
@@ -195,6 +198,7 @@ fn schedule(
         stream,
         body,
         series,
+        bodyless: reading.bytes == 0,
     };
     let mut routed = Routed::new(parts);
     steps.send = laps.lap();

@@ -89,7 +89,7 @@ impl Pool {
     /// A pool without endpoints.
     #[must_use]
     pub fn new(options: PoolOptions, compiled: Compiled) -> Arc<Self> {
-        let metrics = Metrics::new(&options.name, options.old_metric_names);
+        let metrics = Metrics::new(&options.name, options.stale_after, options.old_metric_names);
         let fleet = Arc::new(Fleet::new(Arc::clone(&options.clock)));
         let pool = Arc::new(Self {
             name: options.name.into(),

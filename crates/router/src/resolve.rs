@@ -87,13 +87,13 @@ pub(crate) fn locate<'a>(
     for (index, endpoint) in fleet.endpoints.iter().enumerate() {
         let index = index as u32;
         if head.subset.as_ref().is_some_and(|s| !s.iter().any(|entry| names(entry, endpoint))) {
-            located.out.push((index, Reason::Text("not in the subset that the proxy allows")));
+            located.out.push((index, Reason::NotInSubset));
+        } else if !model.is_empty() && endpoint.engine.serves(model) == Some(false) {
+            located.out.push((index, Reason::ModelNotServed));
         } else if !endpoint.ready() {
             let report = endpoint.health.describe();
             let why = report.reason.unwrap_or_else(|| "not ready".into());
             located.out.push((index, Reason::NotReady { why, since_unix_ms: report.since_unix_millis }));
-        } else if !model.is_empty() && endpoint.engine.serves(model) == Some(false) {
-            located.out.push((index, Reason::ModelNotServed));
         } else {
             located.candidates.push(Candidate::read(endpoint, index, now, stale_after));
         }
@@ -111,7 +111,7 @@ impl Located<'_> {
     /// Why there is nobody to choose from.
     pub(crate) fn refusal(&self, model: &str) -> Refusal {
         let unserved = self.out.iter().any(|(_, r)| *r == Reason::ModelNotServed);
-        // An engine that is not ready may well serve the model: only if every one that could answer says no, it is unknown.
+        // An engine that is not ready may well serve the model, unless it said that it does not.
         let others = self.out.iter().any(|(_, r)| matches!(r, Reason::NotReady { .. }));
         if unserved && !others {
             return Refusal::new(ErrorCode::NotFound, format!("The model `{model}` does not exist."));

@@ -28,6 +28,7 @@ pub(crate) struct RoutedParts {
     pub(crate) stream: bool,
     pub(crate) body: Arc<[Bytes]>,
     pub(crate) series: Arc<RequestSeries>,
+    pub(crate) bodyless: bool,
 }
 
 /// A request on its way. Dropping it unfinished means that the client has left.
@@ -88,7 +89,11 @@ impl Routed {
         routed.send();
         let p = &routed.parts;
         p.pool.metrics.prefix_hit(&p.active.compiled.prefix, &p.facts, candidate as usize, p.request.prompt_tokens());
-        routed.parts.series.started(p.request.size_bytes);
+        if p.bodyless {
+            p.pool.metrics.bodyless();
+        } else {
+            p.series.started(p.request.size_bytes);
+        }
         routed
     }
 
@@ -123,7 +128,10 @@ impl Routed {
         let tokens = uncached.unwrap_or_else(|| p.request.prompt_tokens());
         self.endpoint.load.charge(1, tokens);
         let at = p.pool.metrics.at(&self.parts.series, &p.active.compiled, &self.endpoint);
-        at.attempt();
+        // One attempt a decision: sending it elsewhere is a retry, and counted as such.
+        if self.tried.is_empty() {
+            at.attempt();
+        }
         self.sent = Some(Sent { held, in_flight: InFlight::charge(at, tokens), tokens, dispatched: false });
     }
 
@@ -293,15 +301,17 @@ impl Routed {
             _ => None,
         };
         let r = &self.response;
-        self.parts.series.ended(&crate::metrics::Ended {
-            how,
-            code,
-            usage,
-            duration: now.since(p.request.received),
-            ttft: r.first_at.map(|t| t.since(p.request.received)),
-            response_bytes: r.bytes,
-            streaming: r.streaming,
-        });
+        if !p.bodyless {
+            p.series.ended(&crate::metrics::Ended {
+                how,
+                code,
+                usage,
+                duration: now.since(p.request.received),
+                ttft: r.first_at.map(|t| t.since(p.request.received)),
+                response_bytes: r.bytes,
+                streaming: r.streaming,
+            });
+        }
         if let Some(r) = self.response.head_at {
             p.pool.metrics.response_processed(now.since(r));
         }

@@ -132,6 +132,21 @@ impl Process {
         }
     }
 
+    /// Recorded in-flight gauges are on our page too. Token counts are left to the scores, which depend on them.
+    fn gauges_hold(&self, recorded: &[Value]) {
+        let page = self.pool.metrics.render(&self.pool.fleet.snapshot(), self.pool.clock.now(), false);
+        let series = |line: &str| -> Option<(BTreeSet<String>, String)> {
+            let (labels, value) = line.strip_prefix("llm_d_epp_inflight_requests{")?.split_once("} ")?;
+            Some((labels.split(',').map(str::to_owned).collect(), value.to_owned()))
+        };
+        let ours: BTreeMap<BTreeSet<String>, String> = page.lines().filter_map(series).collect();
+        for line in recorded.iter().filter_map(Value::as_str) {
+            if let Some((labels, value)) = series(line) {
+                assert_eq!(ours.get(&labels), Some(&value), "{line}");
+            }
+        }
+    }
+
     /// The client closes its side, or the response ends.
     fn ended(&mut self, id: &str, how: Termination) {
         if let Some(mut routed) = self.open.remove(id) {
@@ -288,7 +303,14 @@ fn replay(
                 let of = |key: &str| unit["result"][key].as_array().into_iter().flatten().collect();
                 (of("sent"), of("received"))
             }
-            None => continue,
+            None => {
+                let gauges = unit["metrics"].as_array().unwrap_or_else(|| panic!("{stem}: {name}: of no known shape"));
+                if name == "all gone" {
+                    process.open.clear();
+                }
+                process.gauges_hold(gauges);
+                continue;
+            }
         };
         let theirs = renamed(recorded(&received), &names[&stem]);
         let ours = process.request(&sent, &theirs);

@@ -235,8 +235,60 @@ fn refusals_have_their_status_and_reason() {
     bench.endpoint("a").engine.set_models(None);
     bench.endpoint("a").health.set(Condition::Probe, Some("connection refused".into()), &*bench.clock);
     assert_eq!(status(bench.prompt("x")), (503, Some("rejected-no-endpoints")));
+    let two = self::bench(&["a", "b"], DefaultProfile::Serve, "");
+    let down = |name: &str| two.endpoint(name).health.set(Condition::Probe, Some("refused".into()), &*two.clock);
+    down("b");
+    two.endpoint("a").engine.set_models(Some(vec!["other".into()]));
+    assert_eq!(status(two.prompt("x")).0, 503, "b may well serve it");
+    two.endpoint("b").engine.set_models(Some(vec!["other".into()]));
+    assert_eq!(status(two.prompt("x")).0, 404, "b has said that it does not");
     let none = self::bench(&[], DefaultProfile::Serve, "");
     assert_eq!(status(none.prompt("x")), (503, Some("rejected-no-endpoints")));
+}
+
+#[test]
+fn what_is_out_before_the_filters_says_which_way() {
+    let bench = bench(&["a", "b", "c", "d"], DefaultProfile::Serve, "");
+    bench.endpoint("a").engine.set_models(Some(vec!["other".into()]));
+    bench.endpoint("b").health.set(Condition::Drained, Some("drained by hand".into()), &*bench.clock);
+    let mut reading = bench.pool.begin(RequestHead {
+        transport: "extproc",
+        method: "POST".into(),
+        path: "/v1/completions".into(),
+        headers: Arc::new([]),
+        received: bench.clock.now(),
+        subset: Some(vec!["10.0.0.1:8000".into(), "10.0.0.2".into(), "[10.0.0.4]:8000".into(), "10.0.0.4:8000".into()]),
+    });
+    reading.push(Bytes::from_static(br#"{"model":"m","prompt":"x"}"#));
+    let routed = reading.decide().expect("routed");
+    assert_eq!(served(&routed), "d");
+    let record = serde_json::to_value(&**routed.decision()).expect("JSON");
+    let candidates = record["profiles"][0]["candidates"].as_array().expect("candidates");
+    let by = |name: &str| candidates.iter().find(|c| c["endpoint"] == name).map(|c| c["dropped_by"].clone());
+    assert_eq!(by("a"), Some("model-not-listed".into()));
+    assert_eq!(by("b"), Some("not-ready".into()));
+    assert_eq!(by("c"), Some("not-in-subset".into()));
+    assert_eq!(by("d"), Some(serde_json::Value::Null));
+}
+
+#[test]
+fn received_counts_every_request_so_that_errors_never_exceed_it() {
+    let bench = bench(&["a"], DefaultProfile::Serve, "");
+    assert!(bench.send(&[], "not JSON").is_err());
+    assert!(bench.send(&[], r#"{"prompt":"x"}"#).is_err());
+    bench.prompt("x").expect("routed").finish(Termination::Natural, None);
+    bench.send_to("/v1/rerank", &[], "").expect("routed").finish(Termination::Natural, None);
+    let page = bench.page();
+    let sum = |family: &str| -> f64 {
+        let lines =
+            page.lines().filter(|l| l.starts_with(&format!("{family}{{")) || l.starts_with(&format!("{family} ")));
+        lines.filter_map(|l| l.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+    };
+    assert_eq!(sum("llm_d_epp_request_received_total"), 3.0);
+    assert_eq!(sum("llm_d_epp_request_error_total"), 2.0);
+    assert_eq!(sum("llm_d_epp_request_total"), 1.0);
+    assert_eq!(sum("llm_d_epp_request_duration_seconds_count"), 1.0);
+    assert_eq!(sum("pointsman_bodyless_requests_total"), 1.0);
 }
 
 #[test]

@@ -11,6 +11,10 @@ const PARAMS: &[Param] =
     &[Param::new("maxNumOfEndpoints", ParamKind::INTEGER, "Endpoints returned, best first; 0 or less means 1.")
         .default("1")];
 
-fn count(b: &crate::build::Build<'_>) -> usize {
-    b.params.i64("maxNumOfEndpoints").max(1) as usize
+fn count(b: &mut crate::build::Build<'_>) -> usize {
+    let count = b.params.i64("maxNumOfEndpoints");
+    if count < 1 {
+        b.corrected("maxNumOfEndpoints", "1");
+    }
+    count.max(1) as usize
 }

@@ -248,6 +248,9 @@ fn build(b: &mut Build<'_>) -> Instance {
         b.fault("blockSizeTokens", &format!("`blockSizeTokens` must be above 0 when `autoTune` is off, it is {block}"));
     }
     let capacity = b.params.i64("lruCapacityPerServer");
+    if capacity < 0 {
+        b.corrected("lruCapacityPerServer", "31250");
+    }
     let sizing = Sizing {
         auto_tune,
         block_tokens: block.clamp(0, 1 << 20) as u32,

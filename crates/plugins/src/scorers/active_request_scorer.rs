@@ -57,6 +57,12 @@ pub const ROW: Row = Row {
 
 fn build(b: &mut Build<'_>) -> Instance {
     let max_busy_score = b.params.f64("maxBusyScore");
+    if !(0.0..=1.0).contains(&max_busy_score) {
+        b.corrected("maxBusyScore", "1.0");
+    }
+    if b.params.i64("idleThreshold") < 0 {
+        b.corrected("idleThreshold", "0");
+    }
     Instance::scorer(ActiveRequestScorer {
         idle_threshold: b.params.i64("idleThreshold").max(0) as u64,
         max_busy_score: if (0.0..=1.0).contains(&max_busy_score) { max_busy_score } else { 1.0 },

@@ -46,6 +46,9 @@ pub const ROW: Row = Row {
 
 fn build(b: &mut Build<'_>) -> Instance {
     let threshold = b.params.i64("threshold") as f64;
+    if threshold <= 0.0 {
+        b.corrected("threshold", "128");
+    }
     Instance::scorer(LoadAwareScorer { threshold: if threshold > 0.0 { threshold } else { DEFAULT_THRESHOLD } })
 }
 

@@ -57,6 +57,9 @@ pub const ROW: Row = Row {
 
 fn build(b: &mut Build<'_>) -> Instance {
     let threshold = b.params.i64("queueThresholdTokens") as f64;
+    if threshold <= 0.0 {
+        b.corrected("queueThresholdTokens", "4194304");
+    }
     Instance::scorer(TokenLoadScorer {
         threshold: if threshold > 0.0 { threshold } else { DEFAULT_THRESHOLD },
         in_flight: b.in_flight_tokens_of("inFlightLoadProducerName"),

@@ -41,6 +41,7 @@ pub struct Metrics {
     pool: pool::PoolGauges,
     prefix: PrefixMetrics,
     retries: Counter,
+    bodyless: Counter,
 }
 
 impl fmt::Debug for Metrics {
@@ -70,12 +71,12 @@ impl Families<'_> {
 }
 
 impl Metrics {
-    pub(crate) fn new(pool: &str, old: bool) -> Self {
+    pub(crate) fn new(pool: &str, stale_after: Duration, old: bool) -> Self {
         let mut registry = Registry::default();
         let mut families = Families { registry: &mut registry, old };
         let requests = Requests::new(&mut families);
         let scheduler = SchedulerMetrics::new(&mut families);
-        let pool = pool::PoolGauges::new(pool, &mut families);
+        let pool = pool::PoolGauges::new(pool, stale_after, &mut families);
         let prefix = PrefixMetrics::new(&mut families);
         let retries = Counter::default();
         registry.register(
@@ -83,8 +84,14 @@ impl Metrics {
             "Requests sent to another endpoint because the first one could not serve them",
             retries.clone(),
         );
+        let bodyless = Counter::default();
+        registry.register(
+            "pointsman_bodyless_requests",
+            "Requests without a body, which are routed but counted nowhere else",
+            bodyless.clone(),
+        );
         process::register(&mut registry);
-        Self { registry: Mutex::new(registry), requests, scheduler, pool, prefix, retries }
+        Self { registry: Mutex::new(registry), requests, scheduler, pool, prefix, retries, bodyless }
     }
 
     /// Registers further collectors, such as a transport's own.
@@ -132,6 +139,16 @@ impl Metrics {
 
     pub(crate) fn series(&self, request: &Request) -> Arc<RequestSeries> {
         self.requests.series(request)
+    }
+
+    /// A request that was refused before it was understood.
+    pub(crate) fn received_unread(&self, model: &str) {
+        self.requests.unread(model).received();
+    }
+
+    /// A request without a body: no prompt, no model, and no place among the latencies of those that have one.
+    pub(crate) fn bodyless(&self) {
+        self.bodyless.inc();
     }
 
     pub(crate) fn refused(&self, model: &str, target: &str, code: ErrorCode) {

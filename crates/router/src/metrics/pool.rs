@@ -10,9 +10,6 @@ use prometheus_client::metrics::gauge::Gauge;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Age at which a reading no longer counts.
-const STALE: Duration = Duration::from_secs(2);
-
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Pool {
     name: String,
@@ -40,11 +37,13 @@ pub(super) struct PoolGauges {
     ready: Family<Pool, Gauge>,
     queue: Family<PoolEndpoint, Gauge>,
     old_queue: Family<OldPoolEndpoint, Gauge>,
+    /// Age at which a reading no longer counts; zero: never.
+    stale_after: Duration,
     refreshing: Mutex<()>,
 }
 
 impl PoolGauges {
-    pub(super) fn new(pool: &str, f: &mut Families<'_>) -> Self {
+    pub(super) fn new(pool: &str, stale_after: Duration, f: &mut Families<'_>) -> Self {
         let figures = ["kv_cache_utilization", "queue_size", "running_requests"].map(|what| {
             let (mean, spread) = (Family::<Pool, Float>::default(), Family::<Pool, Float>::default());
             let name = format!("average_{what}");
@@ -59,6 +58,7 @@ impl PoolGauges {
             ready: Family::default(),
             queue: Family::default(),
             old_queue: Family::default(),
+            stale_after,
             refreshing: Mutex::default(),
         };
         f.new_name("ready_endpoints", "Endpoints with fresh metrics", m.ready.clone());
@@ -83,7 +83,7 @@ impl PoolGauges {
                 .set(queue);
             self.old_queue.get_or_create(&OldPoolEndpoint { name, model_server_pod: of }).set(queue);
             let scraped = endpoint.engine.scraped_at();
-            if scraped.0 == 0 || now.since(scraped) > STALE {
+            if scraped.0 == 0 || (!self.stale_after.is_zero() && now.since(scraped) > self.stale_after) {
                 continue;
             }
             ready += 1;

@@ -293,6 +293,12 @@ impl Requests {
         })
     }
 
+    /// The series of a request of which at most the model is known.
+    pub(super) fn unread(&self, model: &str) -> Arc<RequestSeries> {
+        let fairness = pointsman_core::headers::DEFAULT_FAIRNESS_ID;
+        self.find(&Wanted { model, target: model, fairness, priority: 0 })
+    }
+
     fn find(&self, wanted: &Wanted<'_>) -> Arc<RequestSeries> {
         if let Some(known) = self.shard(wanted).read().get(wanted) {
             return Arc::clone(known);

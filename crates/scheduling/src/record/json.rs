@@ -126,10 +126,10 @@ impl Serialize for OneCandidate<'_> {
         let endpoint = d.fleet.endpoints.get(c.index as usize);
         o.serialize_field("endpoint", endpoint.map_or("", |e| &e.meta.name.name))?;
         o.serialize_field("address", endpoint.map_or("", |e| e.meta.host_port()))?;
-        let by = c
-            .dropped
-            .as_ref()
-            .map(|(f, _)| f.map_or("not-ready", |f| p.columns.filters.get(usize::from(f)).map_or("", |n| n)));
+        let by = c.dropped.as_ref().map(|(filter, reason)| match filter {
+            Some(filter) => p.columns.filters.get(usize::from(*filter)).map_or("", |name| name),
+            None => reason.before_filters(),
+        });
         o.serialize_field("dropped_by", &by)?;
         o.serialize_field("reason", &c.dropped.as_ref().map(|(_, r)| r.to_string()))?;
         let since = match &c.dropped {

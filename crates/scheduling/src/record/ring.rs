@@ -33,6 +33,9 @@ impl Ring {
 
     /// Keeps a record; the oldest ones of its shard make room.
     pub fn push(&self, record: Arc<Decision>) {
+        if !self.keeps() {
+            return;
+        }
         let bytes = record.bytes();
         let mut gone = Vec::new();
         let mut shard = self.shard(record.id).lock();
@@ -68,6 +71,12 @@ impl Ring {
         all.sort_by_key(|r| std::cmp::Reverse(r.id));
         all.truncate(limit);
         all
+    }
+
+    /// Whether anything is kept at all. A budget of no bytes is for measuring what records cost.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        self.budget > 0
     }
 
     /// Bytes kept.
