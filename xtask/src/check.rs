@@ -38,6 +38,12 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
     report.step("tests", || libtest::run(&mut cargo(&["test", "--workspace", "--no-fail-fast"])).map(Outcome::Ran));
     if options.all {
         report.step("release build", || crate::pointsman::build().map(|_| Outcome::Ran(Tally::one(true))));
+        // The full count of BR-50 takes minutes without optimisation.
+        report.step("index memory", || {
+            let full =
+                ["test", "--release", "-p", "pointsman-prefix", "--test", "bounded_memory", "--", "--include-ignored"];
+            libtest::run(&mut cargo(&full)).map(Outcome::Ran)
+        });
         report.step("chaos", || job(chaos::run(&chaos::Options::standard())));
         report.step("replay", || job(replay::run(&replay::Options::smoke())));
         report.step("e2e vllm", || job(e2e::run(&e2e::Target::Vllm)));
