@@ -31,4 +31,4 @@ pub use load::Load;
 pub use lora::LoraInfo;
 pub use meta::{EndpointMeta, Scheme};
 pub use pool::{Change, Fleet, FleetEvent, Listener};
-pub use snapshot::Snapshot;
+pub use snapshot::{Directory, Snapshot};

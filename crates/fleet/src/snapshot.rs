@@ -16,7 +16,27 @@ pub struct Snapshot {
     pub endpoints: Vec<Arc<Endpoint>>,
     /// Exclusive upper bound of the slots in use: the length a per-endpoint column needs.
     pub slots: usize,
+    /// Names and addresses of `endpoints`, for whatever outlives them.
+    pub directory: Arc<Directory>,
     by_host_port: HashMap<Arc<str>, u32>,
+}
+
+/// What the endpoints of a snapshot were called. Decision records keep this rather than the endpoints: it holds no state and no slot.
+#[derive(Debug, Default)]
+pub struct Directory(Box<[(Arc<str>, Arc<str>)]>);
+
+impl Directory {
+    /// Name and `host:port` of the endpoint at that place.
+    #[must_use]
+    pub fn at(&self, place: u32) -> Option<(&Arc<str>, &Arc<str>)> {
+        self.0.get(place as usize).map(|(name, address)| (name, address))
+    }
+
+    /// Bytes it takes, near enough for a budget.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.0.len() * size_of::<(Arc<str>, Arc<str>)>()
+    }
 }
 
 impl Snapshot {
@@ -26,7 +46,9 @@ impl Snapshot {
         for (at, endpoint) in endpoints.iter().enumerate() {
             by_host_port.entry(Arc::clone(endpoint.meta.host_port_shared())).or_insert(at as u32);
         }
-        Self { version, endpoints, slots, by_host_port }
+        let names = endpoints.iter().map(|e| (Arc::clone(&e.name().name), Arc::clone(e.meta.host_port_shared())));
+        let directory = Arc::new(Directory(names.collect()));
+        Self { version, endpoints, slots, directory, by_host_port }
     }
 
     /// The endpoint at `host:port`; of several names for one address, the first to arrive.

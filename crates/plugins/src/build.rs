@@ -10,6 +10,7 @@ use pointsman_config::{Faults, Params, Span};
 use pointsman_scheduling::{
     ColumnId, DataKind, Filter, Hooks, InFlightTokens, Picker, PrefixMatch, Producer, ProfileHandler, Scorer,
 };
+use pointsman_wire::body::EstimateOptions;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -40,6 +41,8 @@ pub struct Instance {
     pub discovery: Option<Arc<FileDiscovery>>,
     /// The prefix index behind a producer, for whoever shows or replays it.
     pub prefix: Option<Arc<ApproxPrefixCacheProducer>>,
+    /// What pictures and videos are taken to cost, of a token producer.
+    pub estimate: Option<EstimateOptions>,
 }
 
 impl Instance {
@@ -95,7 +98,12 @@ impl Build<'_> {
 
     /// Reports that another value is in force than the one written.
     pub fn corrected(&mut self, param: &str, in_force: &str) {
-        let (span, path) = (self.params.span(param), self.params.path(param));
+        self.corrected_in(self.params, param, in_force);
+    }
+
+    /// The same of a parameter of `params`, an object somewhere among this instance's.
+    pub fn corrected_in(&mut self, params: &Params, param: &str, in_force: &str) {
+        let (span, path) = (params.span(param), params.path(param));
         let message = format!("plugin `{}`: `{param}` is out of range; {in_force} is in force", self.name);
         self.faults.warning(span, path, message);
     }

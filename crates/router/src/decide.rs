@@ -3,7 +3,7 @@
 use crate::metrics::RequestSeries;
 use crate::pool::Pool;
 use crate::read::Reading;
-use crate::resolve::{Located, Resolved, locate, resolve};
+use crate::resolve::{Located, Resolved, Rewrite, locate, resolve};
 use crate::routed::{Routed, RoutedParts};
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -68,7 +68,10 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     steps.read = laps.lap();
     let id: Arc<str> = reading.head.header(pointsman_core::headers::REQUEST_ID).unwrap_or_default().into();
     let early = |refusal, model: Arc<str>, steps| {
-        pool.metrics.received_unread(&model);
+        let series = pool.metrics.unread(&model);
+        if reading.bytes > 0 {
+            series.received();
+        }
         let sketch = Sketch {
             reading: &reading,
             target: Arc::clone(&model),
@@ -78,7 +81,7 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
             blocks: 0,
             steps,
         };
-        refuse(&pool, sketch, refusal, &fleet, Box::new([]))
+        refuse(&pool, &series, sketch, refusal, &fleet, Box::new([]))
     };
     let parsed = match parsed {
         Ok(parsed) => parsed,
@@ -127,7 +130,7 @@ fn schedule(
     if all.is_empty() {
         let refusal = located.refusal(&request.target_model);
         let profiles = bystanders(compiled, located, &Facts::default());
-        return Err(refuse(pool, sketch(steps), refusal, fleet, profiles));
+        return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles));
     }
 
     // Gather.
@@ -161,19 +164,26 @@ fn schedule(
         Ok(primary) => primary,
         Err(refusal) => {
             pool.metrics.attempt_failed(model);
-            return Err(refuse(pool, sketch(steps), refusal, fleet, profiles));
+            return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles));
         }
     };
     let Some(run) = runs.into_iter().find(|(p, _)| *p == primary).map(|(_, run)| run).filter(|r| !r.picked.is_empty())
     else {
         pool.metrics.attempt_failed(model);
         let refusal = Refusal::new(ErrorCode::Internal, "results must be greater than zero");
-        return Err(refuse(pool, sketch(steps), refusal, fleet, profiles));
+        return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles));
     };
+
+    let held = facts.any_prefix().and_then(|p| p.get(run.picked[0] as usize));
+    if held.is_some_and(|m| m.matched == 0) && only_if_available(&reading.head) {
+        let refusal = Refusal::new(ErrorCode::PreconditionFailed, "no decode worker has the requested KV cache");
+        return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles));
+    }
 
     // Send.
     let body: Arc<[Bytes]> = match &rewrite {
-        Some(span) => splice(&reading.chunks, span.clone(), &request.target_model).into(),
+        Some(Rewrite::Replace(span)) => splice(&reading.chunks, span.clone(), &request.target_model).into(),
+        Some(Rewrite::Insert) => with_model(&reading.chunks, &request.target_model).into(),
         None => Arc::from(&reading.chunks[..]),
     };
     let hashes = pool.record_block_hashes.then(|| salted(&facts));
@@ -215,6 +225,12 @@ fn schedule(
     pool.metrics.processed(laps.then.since(reading.head.received));
     routed.on_record(decision);
     Ok(routed)
+}
+
+/// Whether the client would rather have no answer than one whose prompt must be computed (`prefer: if-available`).
+fn only_if_available(head: &crate::RequestHead) -> bool {
+    let token = |t: &str| t.split(';').next().is_some_and(|t| t.trim().eq_ignore_ascii_case("if-available"));
+    head.header("prefer").is_some_and(|value| value.split(',').any(token))
 }
 
 /// Profiles of a request that had no candidates: who was out, and why.
@@ -260,7 +276,7 @@ fn record(
         prompt_tokens_estimated: sketch.tokens,
         blocks: (sketch.reading.block_tokens, sketch.blocks),
         config_version: sketch.reading.active.version,
-        fleet: Arc::clone(fleet),
+        fleet: Arc::clone(&fleet.directory),
         profiles,
         steps: sketch.steps,
         block_hashes,
@@ -272,12 +288,15 @@ fn record(
 
 fn refuse(
     pool: &Pool,
+    series: &RequestSeries,
     sketch: Sketch<'_>,
     refusal: Refusal,
     fleet: &Arc<Snapshot>,
     profiles: Box<[ProfileRecord]>,
 ) -> Refused {
-    pool.metrics.refused(&sketch.model, &sketch.target, refusal.code);
+    if sketch.reading.bytes > 0 {
+        pool.metrics.refused(series, refusal.code);
+    }
     pool.metrics.processed(pool.clock.now().since(sketch.reading.head.received));
     let outcome = Outcome {
         status: Some(refusal.code.status()),
@@ -288,6 +307,23 @@ fn refuse(
     let decision = record(pool, sketch, fleet, profiles, None, outcome);
     pool.tell_finished(&decision);
     Refused { refusal, decision }
+}
+
+/// A JSON object with `model` put in front of its members. The object is known to be read, and not to be empty.
+fn with_model(chunks: &[Bytes], model: &str) -> Vec<Bytes> {
+    let mut out = Vec::with_capacity(chunks.len() + 2);
+    let mut put = false;
+    for chunk in chunks {
+        match chunk.iter().position(|b| *b == b'{').filter(|_| !put) {
+            Some(brace) => {
+                let member = format!("\"model\":{},", serde_json::Value::from(model));
+                out.extend([chunk.slice(..=brace), member.into(), chunk.slice(brace + 1..)]);
+                put = true;
+            }
+            None => out.push(chunk.clone()),
+        }
+    }
+    out
 }
 
 /// Bytes of a body in pieces.

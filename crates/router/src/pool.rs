@@ -4,14 +4,13 @@ use crate::head::RequestHead;
 use crate::metrics::Metrics;
 use crate::read::Reading;
 use arc_swap::ArcSwap;
-use parking_lot::RwLock;
 use pointsman_config::Faults;
 use pointsman_core::Clock;
 use pointsman_fleet::{Fleet, FleetEvent};
 use pointsman_plugins::{CompileOptions, Compiled, DefaultProfile, LearnedStates, compile};
 use pointsman_scheduling::record::{Decision, DecisionIds, Ring};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// What a pool is made with.
@@ -76,7 +75,7 @@ pub struct Pool {
     pub(crate) record_block_hashes: bool,
     active: ArcSwap<Active>,
     states: Arc<LearnedStates>,
-    finished: RwLock<Option<FinishedListener>>,
+    finished: OnceLock<FinishedListener>,
 }
 
 impl fmt::Debug for Pool {
@@ -102,7 +101,7 @@ impl Pool {
             stale_after: options.stale_after,
             record_block_hashes: options.record_block_hashes,
             states: options.states,
-            finished: RwLock::new(None),
+            finished: OnceLock::new(),
         });
         let of = Arc::downgrade(&pool);
         pool.fleet.subscribe(Box::new(move |event| {
@@ -144,13 +143,13 @@ impl Pool {
         self.states.refresh(&self.fleet.load());
     }
 
-    /// Sets who is told of every decision whose request is over.
+    /// Sets who is told of every decision whose request is over; the first to ask stays.
     pub fn on_finished(&self, listener: FinishedListener) {
-        *self.finished.write() = Some(listener);
+        let _ = self.finished.set(listener);
     }
 
     pub(crate) fn tell_finished(&self, decision: &Arc<Decision>) {
-        if let Some(listener) = &*self.finished.read() {
+        if let Some(listener) = self.finished.get() {
             listener(decision);
         }
     }

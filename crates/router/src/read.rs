@@ -5,16 +5,17 @@ use crate::head::RequestHead;
 use crate::pool::{Active, Pool};
 use crate::routed::Routed;
 use bytes::Bytes;
-use flate2::write::GzDecoder;
+use flate2::read::MultiGzDecoder;
 use pointsman_core::{ErrorCode, Refusal};
 use pointsman_plugins::parsers::Reading as PathReading;
 use pointsman_wire::body::{Api, BodyReader, ParsedBody, ReadOptions};
 use std::borrow::Cow;
-use std::io::Write;
+use std::collections::VecDeque;
+use std::io::Read;
 use std::sync::Arc;
 
 /// Most bytes that a compressed request is inflated to for looking into it.
-const MAX_INFLATED: usize = 64 << 20;
+const MAX_INFLATED: usize = 32 << 20;
 
 /// A request whose body is arriving.
 pub struct Reading {
@@ -24,29 +25,27 @@ pub struct Reading {
     pub(crate) path: Option<PathReading>,
     pub(crate) block_tokens: u32,
     reader: Option<Box<BodyReader>>,
-    inflate: Option<Box<GzDecoder<Inflated>>>,
+    coding: Coding,
     pub(crate) chunks: Vec<Bytes>,
     pub(crate) bytes: u64,
 }
 
-/// What a compressed body inflates to, up to a bound.
-#[derive(Default)]
-struct Inflated {
-    bytes: Vec<u8>,
-    overflow: bool,
+/// How a body is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coding {
+    Plain,
+    Gzip,
+    /// One that is not looked into: its body passes, and is scheduled by load.
+    Other,
 }
 
-impl Write for Inflated {
-    fn write(&mut self, buf: &[u8]) -> std::io::Result<usize> {
-        if self.bytes.len() + buf.len() > MAX_INFLATED {
-            self.overflow = true;
-            return Err(std::io::Error::other("too large"));
+impl Coding {
+    fn of(head: &RequestHead) -> Self {
+        match head.header("content-encoding").unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+            "" | "identity" => Self::Plain,
+            "gzip" | "x-gzip" => Self::Gzip,
+            _ => Self::Other,
         }
-        self.bytes.extend_from_slice(buf);
-        Ok(buf.len())
-    }
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
     }
 }
 
@@ -59,16 +58,14 @@ impl Reading {
         let block_tokens = first.map_or(64, |p| p.state.block_tokens());
         let max_blocks = if compiled.reads_tokens { first.map_or(0, |p| p.max_blocks()) } else { 0 };
         let api = path.map_or(Api::Raw, |p| p.api);
-        let reader = api.is_read().then(|| {
+        let coding = Coding::of(&head);
+        let reader = (api.is_read() && coding != Coding::Other).then(|| {
             Box::new(BodyReader::new(
                 api,
                 ReadOptions { block_tokens: block_tokens as usize, max_blocks, ..ReadOptions::default() },
             ))
         });
-        let encoding = head.header("content-encoding").unwrap_or_default();
-        let inflate = (reader.is_some() && encoding.trim().eq_ignore_ascii_case("gzip"))
-            .then(|| Box::new(GzDecoder::new(Inflated::default())));
-        Self { pool, active, head, path, block_tokens, reader, inflate, chunks: Vec::new(), bytes: 0 }
+        Self { pool, active, head, path, block_tokens, reader, coding, chunks: Vec::new(), bytes: 0 }
     }
 
     /// The next piece of the body.
@@ -77,10 +74,8 @@ impl Reading {
             return;
         }
         self.bytes += chunk.len() as u64;
-        if let Some(inflate) = &mut self.inflate {
-            // A damaged or oversized body is refused when it is complete; the rest of it is not looked into.
-            let _ = inflate.write_all(&chunk);
-        } else if let Some(reader) = &mut self.reader {
+        // A compressed body is inflated when it is complete: what it grows to is then held for the moment of the decision only.
+        if let Some(reader) = self.reader.as_mut().filter(|_| self.coding == Coding::Plain) {
             reader.push(&chunk);
         }
         self.chunks.push(chunk);
@@ -104,24 +99,49 @@ impl Reading {
         if self.bytes == 0 && matches!(&*self.head.method, "GET" | "HEAD" | "DELETE" | "OPTIONS") {
             return Ok(None);
         }
-        let parsed = match self.inflate.take() {
-            None => reader.finish(&self.chunks),
-            Some(mut inflate) => {
-                let whole = inflate.try_finish().is_ok();
-                let Inflated { bytes, overflow } = std::mem::take(inflate.get_mut());
-                if overflow {
-                    let message = format!("the body inflates to more than {} MiB", MAX_INFLATED >> 20);
-                    return Err(Refusal::new(ErrorCode::PayloadTooLarge, message));
-                }
-                if !whole {
-                    return Err(bad("error unmarshaling request bodyMap: not valid gzip".to_owned()));
-                }
-                let inflated = Bytes::from(bytes);
-                reader.push(&inflated);
-                reader.finish(&[inflated])
-            }
+        let parsed = if self.coding == Coding::Gzip {
+            let inflated = inflate(&self.chunks)?;
+            reader.push(&inflated);
+            reader.finish(&[inflated])
+        } else {
+            reader.finish(&self.chunks)
         };
         parsed.map(Some).map_err(|e| bad(e.to_string()))
+    }
+}
+
+/// Inflates gzip, of several members if need be.
+fn inflate(chunks: &[Bytes]) -> Result<Bytes, Refusal> {
+    let mut inflated = Vec::new();
+    let mut rest = chunks.iter().map(|c| &c[..]).collect::<VecDeque<&[u8]>>();
+    let mut decoder = MultiGzDecoder::new(Pieces(&mut rest)).take(MAX_INFLATED as u64 + 1);
+    if let Err(error) = decoder.read_to_end(&mut inflated) {
+        let message = format!("error unmarshaling request bodyMap: not valid gzip: {error}");
+        return Err(Refusal::new(ErrorCode::BadRequest, message));
+    }
+    if inflated.len() > MAX_INFLATED {
+        let message = format!("the body inflates to more than {} MiB", MAX_INFLATED >> 20);
+        return Err(Refusal::new(ErrorCode::PayloadTooLarge, message));
+    }
+    Ok(inflated.into())
+}
+
+/// Reads the pieces of a body one after the other.
+struct Pieces<'a, 'b>(&'a mut VecDeque<&'b [u8]>);
+
+impl Read for Pieces<'_, '_> {
+    fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
+        while let Some(first) = self.0.front_mut() {
+            if first.is_empty() {
+                self.0.pop_front();
+                continue;
+            }
+            let n = first.len().min(buf.len());
+            buf[..n].copy_from_slice(&first[..n]);
+            *first = &first[n..];
+            return Ok(n);
+        }
+        Ok(0)
     }
 }
 

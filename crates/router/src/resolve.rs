@@ -15,8 +15,16 @@ pub(crate) struct Resolved {
     pub(crate) request: Request,
     /// The client asked for a stream.
     pub(crate) stream: bool,
-    /// Where the model stands in the body, when it must be replaced.
-    pub(crate) rewrite: Option<std::ops::Range<usize>>,
+    /// How the body comes to name the target model, when it names another or none.
+    pub(crate) rewrite: Option<Rewrite>,
+}
+
+/// How a body comes to name another model.
+pub(crate) enum Rewrite {
+    /// The value at that place is replaced.
+    Replace(std::ops::Range<usize>),
+    /// The body names none: the member is put in front.
+    Insert,
 }
 
 /// Model, priority, fairness id, tokens.
@@ -45,13 +53,19 @@ pub(crate) fn resolve(reading: &Reading, parsed: Option<ParsedBody>) -> Result<R
     if needs_model && target.is_empty() {
         return Err((Refusal::new(ErrorCode::BadRequest, "model not found in request body"), incoming));
     }
-    // A compressed body cannot be spliced; it goes on as it came.
-    let compressed = head.header("content-encoding").is_some_and(|e| !e.eq_ignore_ascii_case("identity"));
-    let rewritten = (target != incoming && !compressed).then_some(parsed.model_span).flatten();
+    let rewritten = if target == incoming {
+        None
+    } else if head.header("content-encoding").is_some_and(|e| !e.eq_ignore_ascii_case("identity")) {
+        let message =
+            "the model of a compressed body cannot be rewritten: send it plain, or without the rewrite header";
+        return Err((Refusal::new(ErrorCode::BadRequest, message), incoming));
+    } else {
+        Some(parsed.model_span.map_or(Rewrite::Insert, Rewrite::Replace))
+    };
     let fairness = head.aliased(headers::FAIRNESS_ID, headers::FAIRNESS_ID_OLD).filter(|f| !f.is_empty());
     let request = Request {
         id: head.header(headers::REQUEST_ID).unwrap_or_default().into(),
-        target_model: if target != incoming && rewritten.is_none() { Arc::clone(&incoming) } else { target },
+        target_model: target,
         incoming_model: incoming,
         headers: Arc::clone(&head.headers),
         // Objectives come with the Kubernetes objects that define them.

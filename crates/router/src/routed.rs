@@ -4,7 +4,7 @@ use crate::decide::{length, with_rng};
 use crate::metrics::{InFlight, RequestSeries};
 use crate::pool::{Active, Pool};
 use bytes::Bytes;
-use pointsman_core::{ErrorCode, Nanos};
+use pointsman_core::Nanos;
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::record::{Decision, Retry};
 use pointsman_scheduling::{Chosen, Facts, Held, ProfileRun, Request, Termination};
@@ -92,7 +92,7 @@ impl Routed {
         if p.bodyless {
             p.pool.metrics.bodyless();
         } else {
-            p.series.started(p.request.size_bytes);
+            p.pool.metrics.started(&p.series, p.request.size_bytes);
         }
         routed
     }
@@ -295,16 +295,15 @@ impl Routed {
         let now = p.pool.clock.now();
         let observed = self.response.usage.take().map(UsageReader::finish).unwrap_or_default();
         let Observed { usage, .. } = observed;
-        let code = match self.response.status {
-            Some(status) if status >= 400 => Some(ErrorCode::ModelServerError),
-            None if how == Termination::Error => Some(ErrorCode::BadGateway),
-            _ => None,
+        let engine_failed = match self.response.status {
+            Some(status) => status >= 400,
+            None => how == Termination::Error,
         };
         let r = &self.response;
         if !p.bodyless {
             p.series.ended(&crate::metrics::Ended {
                 how,
-                code,
+                engine_failed,
                 usage,
                 duration: now.since(p.request.received),
                 ttft: r.first_at.map(|t| t.since(p.request.received)),

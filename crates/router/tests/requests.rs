@@ -338,6 +338,53 @@ fn a_gzipped_request_is_looked_into_and_forwarded_as_received() {
 }
 
 #[test]
+fn a_rewrite_names_the_model_in_a_body_that_names_none_and_refuses_a_compressed_one() {
+    let bench = bench(&["a"], DefaultProfile::Serve, "");
+    let rewrite = ("x-llm-d-model-name-rewrite", "a \"b\"");
+    let routed = bench.send(&[rewrite], r#" {"prompt":"x"}"#).expect("routed");
+    let sent: Vec<u8> = routed.body().iter().flat_map(|c| c.to_vec()).collect();
+    assert_eq!(String::from_utf8(sent).expect("text"), r#" {"model":"a \"b\"","prompt":"x"}"#);
+    let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
+    gz.write_all(br#"{"model":"m","prompt":"x"}"#).expect("in memory");
+    let refused =
+        bench.send(&[rewrite, ("content-encoding", "gzip")], gz.finish().expect("in memory")).expect_err("refused");
+    assert_eq!(refused.refusal.code.status(), 400);
+}
+
+#[test]
+fn a_body_of_several_gzip_members_is_read_and_one_of_another_coding_passes_unread() {
+    let bench = bench(&["a", "b"], DefaultProfile::Serve, "");
+    let member = |text: &str| {
+        let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
+        gz.write_all(text.as_bytes()).expect("in memory");
+        gz.finish().expect("in memory")
+    };
+    let two = [member("{\"model\":\"m\","), member("\"prompt\":\"hello\"}")].concat();
+    let routed = bench.send(&[("content-encoding", "x-gzip")], two).expect("routed");
+    assert_eq!(&*routed.decision().model, "m");
+    let routed = bench.send(&[("content-encoding", "zstd")], "not looked into").expect("routed");
+    assert_eq!(&*routed.decision().model, "");
+    let zeros = member(&" ".repeat(40 << 20));
+    assert!(zeros.len() < 1 << 20);
+    let refused = bench.send(&[("content-encoding", "gzip")], zeros).expect_err("refused");
+    assert_eq!(refused.refusal.code.status(), 413);
+}
+
+#[test]
+fn if_available_is_refused_where_nothing_is_cached() {
+    let bench = bench(&["a"], DefaultProfile::Serve, "");
+    let body = format!("{{\"model\":\"m\",\"prompt\":\"{}\"}}", prompt(1));
+    let prefer = [("prefer", "return=minimal, If-Available; q=1")];
+    let refused = bench.send(&prefer, body.clone()).expect_err("nothing is cached");
+    assert_eq!(refused.refusal.code.status(), 412);
+    bench.send(&[], body.clone()).expect("routed").finish(Termination::Natural, None);
+    assert!(bench.send(&prefer, body).is_ok());
+    let config = "plugins:\n- {type: queue-scorer}\n";
+    let without = self::bench(&["a"], DefaultProfile::Serve, config);
+    assert!(without.send(&prefer, r#"{"model":"m","prompt":"x"}"#).is_ok(), "nobody knows what is cached");
+}
+
+#[test]
 fn an_unclaimed_path_is_routed_by_load_and_passes_unread() {
     let bench = bench(&["a", "b"], DefaultProfile::Serve, "");
     bench.scraped("a", 9.0, 0.0);

@@ -46,7 +46,9 @@ impl Scheduler {
         // A handler that never stops asking is a bug; it must not hang a request.
         for _ in 0..2 * self.profiles.len() + 2 {
             next.clear();
+            let then = clock.now();
             self.handler.next(cycle.request, &runs, &mut next);
+            self.handler.timing.observe(clock.now().since(then).as_nanos() as f64 / 1e9);
             if next.is_empty() {
                 break;
             }

@@ -182,6 +182,10 @@ impl Held for Credit {
         if self.recorded.is_empty() && !self.endpoint.left() {
             let slot = self.endpoint.slot;
             self.recorded = self.chains.iter().map(|c| self.state.index.record(slot, c)).collect();
+            if self.endpoint.left() {
+                // It left meanwhile, and its blocks may have been removed before these came: whoever gets the slot must not inherit them.
+                self.state.index.remove(slot);
+            }
         }
     }
 
@@ -257,10 +261,8 @@ fn build(b: &mut Build<'_>) -> Instance {
         capacity: if capacity > 0 { capacity as usize } else { DEFAULT_CAPACITY },
     };
     let state = b.learned(|| PrefixState::new(sizing));
-    let before = std::mem::replace(&mut *state.sizing.lock(), sizing);
-    if before != sizing {
-        state.refresh(&Snapshot::default());
-    }
+    // Takes effect with the next look at the fleet: what engines report may outweigh it.
+    *state.sizing.lock() = sizing;
     let producer = Arc::new(ApproxPrefixCacheProducer {
         name: Arc::clone(&b.name),
         state,

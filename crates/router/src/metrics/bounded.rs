@@ -6,7 +6,10 @@ use std::sync::Arc;
 
 /// Distinct values admitted; further ones become `other`.
 pub(super) const MAX: usize = 1000;
-const OTHER: &str = "other";
+/// Longest value in bytes that is admitted.
+const MAX_LENGTH: usize = 256;
+/// What further values become.
+pub(super) const OTHER: &str = "other";
 
 /// Admits the first [`MAX`] non-empty values for the life of the process.
 #[derive(Debug, Default)]
@@ -18,14 +21,20 @@ impl Bounded {
         if value.is_empty() {
             return "".into();
         }
-        if let Some(known) = self.0.read().get(value) {
-            return Arc::clone(known);
+        {
+            let admitted = self.0.read();
+            if let Some(known) = admitted.get(value) {
+                return Arc::clone(known);
+            }
+            if admitted.len() >= MAX || value.len() > MAX_LENGTH {
+                return OTHER.into();
+            }
         }
         let mut admitted = self.0.write();
         if let Some(known) = admitted.get(value) {
             return Arc::clone(known);
         }
-        if admitted.len() >= MAX || value.len() > 256 {
+        if admitted.len() >= MAX {
             return OTHER.into();
         }
         let value: Arc<str> = value.into();

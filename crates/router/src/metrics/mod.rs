@@ -141,9 +141,9 @@ impl Metrics {
         self.requests.series(request)
     }
 
-    /// A request that was refused before it was understood.
-    pub(crate) fn received_unread(&self, model: &str) {
-        self.requests.unread(model).received();
+    /// The series of a request of which at most the model is known.
+    pub(crate) fn unread(&self, model: &str) -> Arc<RequestSeries> {
+        self.requests.unread(model)
     }
 
     /// A request without a body: no prompt, no model, and no place among the latencies of those that have one.
@@ -151,8 +151,14 @@ impl Metrics {
         self.bodyless.inc();
     }
 
-    pub(crate) fn refused(&self, model: &str, target: &str, code: ErrorCode) {
-        self.requests.refused(model, target, code);
+    /// A request that was not routed.
+    pub(crate) fn refused(&self, series: &RequestSeries, code: ErrorCode) {
+        self.requests.refused(series, code);
+    }
+
+    /// A request that was routed.
+    pub(crate) fn started(&self, series: &RequestSeries, size_bytes: u64) {
+        self.requests.started(series, size_bytes);
     }
 
     pub(crate) fn processed(&self, took: Duration) {

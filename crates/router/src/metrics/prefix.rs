@@ -2,7 +2,7 @@
 
 use super::histogram::Histogram;
 use super::{Families, buckets};
-use parking_lot::RwLock;
+use arc_swap::ArcSwap;
 use pointsman_plugins::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use pointsman_scheduling::Facts;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -38,7 +38,7 @@ pub(super) struct PrefixMetrics {
     prompt: Histograms,
     predicted: Histograms,
     old: (Gauge, Histogram, Histogram),
-    followed: RwLock<HashMap<Arc<str>, Arc<Series>>>,
+    followed: ArcSwap<HashMap<Arc<str>, Series>>,
 }
 
 /// Bytes that one token stands for.
@@ -63,7 +63,7 @@ impl PrefixMetrics {
             prompt: Family::new_with_constructor(tokens),
             predicted: Family::new_with_constructor(tokens),
             old: (Gauge::default(), ratio(), bytes()),
-            followed: RwLock::default(),
+            followed: ArcSwap::default(),
         };
         f.new_name("prefix_indexer_size", "Blocks that endpoints are credited with", m.size.clone());
         f.old_name("inference_extension_prefix_indexer_size", "prefix_indexer_size", m.old.0.clone());
@@ -86,8 +86,7 @@ impl PrefixMetrics {
     }
 
     pub(super) fn follow(&self, producers: &[Arc<ApproxPrefixCacheProducer>]) {
-        let mut followed = self.followed.write();
-        followed.clear();
+        let mut followed = HashMap::new();
         for producer in producers {
             let l = Plugin { plugin_name: producer.name.to_string(), plugin_type: "approx-prefix-cache-producer" };
             let series = Series {
@@ -98,13 +97,14 @@ impl PrefixMetrics {
                 prompt: self.prompt.get_or_create_owned(&l),
                 predicted: self.predicted.get_or_create_owned(&l),
             };
-            followed.insert(Arc::clone(&producer.name), Arc::new(series));
+            followed.insert(Arc::clone(&producer.name), series);
         }
+        self.followed.store(Arc::new(followed));
     }
 
     pub(super) fn refresh(&self) {
         let mut all = 0;
-        for series in self.followed.read().values() {
+        for series in self.followed.load().values() {
             let size = series.producer.state.index.len() as i64;
             series.size.set(size);
             all += size;
@@ -122,7 +122,8 @@ impl PrefixMetrics {
         for producer in producers {
             let matches = producer.column().and_then(|c| facts.prefix(c));
             let Some(m) = matches.and_then(|m| m.get(candidate)).filter(|m| m.total > 0) else { continue };
-            let Some(series) = self.followed.read().get(&producer.name).map(Arc::clone) else { continue };
+            let followed = self.followed.load();
+            let Some(series) = followed.get(&producer.name) else { continue };
             let hit = (u64::from(m.matched) * u64::from(m.block_tokens) * BYTES_PER_TOKEN) as f64;
             series.ratio.observe(m.ratio());
             series.bytes.observe(hit);

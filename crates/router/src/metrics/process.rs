@@ -13,7 +13,6 @@ struct Process {
 
 /// Ticks per second of `/proc`: 100 on every Linux that Rust runs on.
 const TICKS: f64 = 100.0;
-const PAGE: f64 = 4096.0;
 
 pub(super) fn register(registry: &mut Registry) {
     let started = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
@@ -27,8 +26,8 @@ impl Collector for Process {
             metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
         };
         gauge("process_start_time_seconds", "Start time of the process since the Unix epoch in seconds", self.started)?;
-        if let Some(pages) = statm() {
-            gauge("process_resident_memory_bytes", "Resident memory size in bytes", pages * PAGE)?;
+        if let Some(kib) = resident_kib() {
+            gauge("process_resident_memory_bytes", "Resident memory size in bytes", kib * 1024.0)?;
         }
         if let Ok(fds) = std::fs::read_dir("/proc/self/fd") {
             gauge("process_open_fds", "Number of open file descriptors", fds.count() as f64)?;
@@ -42,8 +41,10 @@ impl Collector for Process {
     }
 }
 
-fn statm() -> Option<f64> {
-    std::fs::read_to_string("/proc/self/statm").ok()?.split(' ').nth(1)?.parse().ok()
+fn resident_kib() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
 fn cpu() -> Option<f64> {

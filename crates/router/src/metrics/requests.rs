@@ -3,10 +3,10 @@
 //! Series are found by model, target, fairness id and priority in one of a few maps, by reference: a request writes out no label. Values that clients
 //! control are bounded.
 
-use super::bounded::Bounded;
+use super::bounded::{Bounded, OTHER};
 use super::histogram::Histogram;
 use super::in_flight::{EndpointFamilies, EndpointSeries};
-use super::series::{RequestSeries, Twin};
+use super::series::{Key, RequestSeries, RoutedSeries, Twin};
 use super::{Families, buckets};
 use hashbrown::{Equivalent, HashMap};
 use parking_lot::RwLock;
@@ -17,10 +17,15 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::{Family, MetricConstructor};
 use prometheus_client::metrics::gauge::Gauge;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 const SHARDS: usize = 16;
+
+/// Kinds of requests told apart, over all labels. Each label is bounded, but a client sets several: their product must be bounded too. Further kinds are
+/// counted as one, `other` in every label.
+const MAX_KINDS: usize = 1000;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct Model4 {
@@ -28,6 +33,17 @@ struct Model4 {
     target_model_name: String,
     fairness_id: String,
     priority: i32,
+}
+
+impl Model4 {
+    fn of(key: &Key) -> Self {
+        Self {
+            model_name: key.model.to_string(),
+            target_model_name: key.target.to_string(),
+            fairness_id: key.fairness.to_string(),
+            priority: key.priority,
+        }
+    }
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -82,6 +98,20 @@ struct Streamed {
     streaming: &'static str,
 }
 
+impl Aborted {
+    fn of(l: &Model4, cause: &'static str) -> Self {
+        let Model4 { model_name, target_model_name, fairness_id, priority } = l.clone();
+        Self { model_name, target_model_name, fairness_id, priority, cause }
+    }
+}
+
+impl Streamed {
+    fn of(l: &Model4, streaming: &'static str) -> Self {
+        let Model4 { model_name, target_model_name, fairness_id, priority } = l.clone();
+        Self { model_name, target_model_name, fairness_id, priority, streaming }
+    }
+}
+
 /// Makes histograms of one set of bounds.
 #[derive(Clone, Copy, Debug)]
 struct Bounds(fn() -> Histogram);
@@ -127,15 +157,6 @@ impl TwinFamily {
     }
 }
 
-/// Identity of a series.
-#[derive(Clone, Debug, Hash, PartialEq, Eq)]
-struct Key {
-    model: Arc<str>,
-    target: Arc<str>,
-    fairness: Arc<str>,
-    priority: i32,
-}
-
 #[derive(Hash)]
 struct Wanted<'a> {
     model: &'a str,
@@ -160,6 +181,7 @@ pub(super) struct Requests {
     models: Bounded,
     fairness: Bounded,
     shards: Vec<Shard>,
+    kinds: AtomicUsize,
     received: Family<Model4, Counter>,
     total: Family<Model4, Counter>,
     old_total: Family<Model3, Counter>,
@@ -190,6 +212,7 @@ impl Requests {
             models: Bounded::default(),
             fairness: Bounded::default(),
             shards: (0..SHARDS).map(|_| Shard::default()).collect(),
+            kinds: AtomicUsize::new(0),
             received: Family::default(),
             total: Family::default(),
             old_total: Family::default(),
@@ -303,19 +326,31 @@ impl Requests {
         if let Some(known) = self.shard(wanted).read().get(wanted) {
             return Arc::clone(known);
         }
-        let key = Key {
+        if self.kinds.load(Ordering::Relaxed) >= MAX_KINDS {
+            let other: Arc<str> = OTHER.into();
+            return self.enter(Key { model: other.clone(), target: other.clone(), fairness: other, priority: 0 });
+        }
+        self.enter(Key {
             model: self.models.admit(wanted.model),
             target: self.models.admit(wanted.target),
             fairness: self.fairness.admit(wanted.fairness),
             priority: wanted.priority,
-        };
-        let admitted =
-            Wanted { model: &key.model, target: &key.target, fairness: &key.fairness, priority: key.priority };
-        let mut shard = self.shard(&admitted).write();
-        if let Some(known) = shard.get(&admitted) {
+        })
+    }
+
+    fn enter(&self, key: Key) -> Arc<RequestSeries> {
+        let wanted = Wanted { model: &key.model, target: &key.target, fairness: &key.fairness, priority: key.priority };
+        let mut shard = self.shard(&wanted).write();
+        if let Some(known) = shard.get(&wanted) {
             return Arc::clone(known);
         }
-        let series = Arc::new(self.make(&key));
+        self.kinds.fetch_add(1, Ordering::Relaxed);
+        let series = Arc::new(RequestSeries {
+            received: self.received.get_or_create_owned(&Model4::of(&key)),
+            key: key.clone(),
+            routed: OnceLock::new(),
+            endpoints: RwLock::default(),
+        });
         shard.insert(key, Arc::clone(&series));
         series
     }
@@ -325,55 +360,29 @@ impl Requests {
         &self.shards[(mix % SHARDS as u64) as usize]
     }
 
-    fn make(&self, key: &Key) -> RequestSeries {
-        let (model, target, fairness) = (key.model.to_string(), key.target.to_string(), key.fairness.to_string());
-        let priority = key.priority;
-        let l4 = Model4 {
-            model_name: model.clone(),
-            target_model_name: target.clone(),
-            fairness_id: fairness.clone(),
-            priority,
+    /// A request of that kind was routed.
+    pub(super) fn started(&self, series: &RequestSeries, size_bytes: u64) {
+        series.routed.get_or_init(|| self.make(&series.key)).started(size_bytes);
+    }
+
+    fn make(&self, key: &Key) -> RoutedSeries {
+        let l4 = Model4::of(key);
+        let (model_name, target_model_name) = (l4.model_name.clone(), l4.target_model_name.clone());
+        let l3 = Model3 {
+            model_name: model_name.clone(),
+            target_model_name: target_model_name.clone(),
+            priority: key.priority,
         };
-        let l3 = Model3 { model_name: model.clone(), target_model_name: target.clone(), priority };
-        let l2 = Model2 { model_name: model.clone(), target_model_name: target.clone() };
-        let streamed = |streaming| {
-            self.ttft.get_or_create_owned(&Streamed {
-                model_name: model.clone(),
-                target_model_name: target.clone(),
-                fairness_id: fairness.clone(),
-                priority,
-                streaming,
-            })
-        };
-        let failed = |error_code| {
-            let new = Failed {
-                model_name: model.clone(),
-                target_model_name: target.clone(),
-                fairness_id: fairness.clone(),
-                priority,
-                error_code,
-            };
-            let old = OldFailed { model_name: model.clone(), target_model_name: target.clone(), error_code };
-            (self.errors.get_or_create_owned(&new), self.old_errors.get_or_create_owned(&old))
-        };
-        let aborted = |cause| {
-            self.aborted.get_or_create_owned(&Aborted {
-                model_name: model.clone(),
-                target_model_name: target.clone(),
-                fairness_id: fairness.clone(),
-                priority,
-                cause,
-            })
-        };
-        RequestSeries {
-            received: self.received.get_or_create_owned(&l4),
+        let l2 = Model2 { model_name: model_name.clone(), target_model_name };
+        let streamed = |streaming| self.ttft.get_or_create_owned(&Streamed::of(&l4, streaming));
+        let aborted = |cause| self.aborted.get_or_create_owned(&Aborted::of(&l4, cause));
+        RoutedSeries {
             total: (self.total.get_or_create_owned(&l4), self.old_total.get_or_create_owned(&l3)),
-            engine_errors: failed(ErrorCode::ModelServerError.as_str()),
-            gateway_errors: failed(ErrorCode::BadGateway.as_str()),
+            engine_errors: self.errors_of(&l4, ErrorCode::ModelServerError),
             disconnects: aborted("client_disconnect"),
             aborts: aborted("error"),
             running: (!key.model.is_empty()).then(|| {
-                let old = Model1 { model_name: model.clone() };
+                let old = Model1 { model_name };
                 (self.running.get_or_create_owned(&l4), self.old_running.get_or_create_owned(&old))
             }),
             duration: self.duration.of(&l4, &l2),
@@ -386,11 +395,21 @@ impl Requests {
             ttft: [streamed("false"), streamed("true")],
             tpot: self.tpot.get_or_create_owned(&l4),
             itl: self.itl.get_or_create_owned(&l4),
-            target: Arc::clone(&key.target),
-            fairness: Arc::clone(&key.fairness),
-            priority,
-            endpoints: RwLock::default(),
         }
+    }
+
+    fn errors_of(&self, l: &Model4, code: ErrorCode) -> (Counter, Counter) {
+        let error_code = code.as_str();
+        let new = Failed {
+            model_name: l.model_name.clone(),
+            target_model_name: l.target_model_name.clone(),
+            fairness_id: l.fairness_id.clone(),
+            priority: l.priority,
+            error_code,
+        };
+        let old =
+            OldFailed { model_name: l.model_name.clone(), target_model_name: l.target_model_name.clone(), error_code };
+        (self.errors.get_or_create_owned(&new), self.old_errors.get_or_create_owned(&old))
     }
 
     /// The series of a request at an endpoint.
@@ -403,8 +422,14 @@ impl Requests {
         if let Some(known) = series.endpoints.read().get(&endpoint.id) {
             return Arc::clone(known);
         }
-        let made = self.endpoints.make(endpoint, producer, &series.target, &series.fairness, series.priority);
-        Arc::clone(series.endpoints.write().entry(endpoint.id).or_insert(made))
+        let key = &series.key;
+        let made = self.endpoints.make(endpoint, producer, &key.target, &key.fairness, key.priority);
+        let made = Arc::clone(series.endpoints.write().entry(endpoint.id).or_insert(made));
+        if endpoint.left() {
+            // It left while its series were made: nobody will tell us again.
+            self.endpoint_left(endpoint);
+        }
+        made
     }
 
     /// Series of an endpoint that is gone go with it.
@@ -422,16 +447,10 @@ impl Requests {
     }
 
     /// A request that never had an endpoint.
-    pub(super) fn refused(&self, model: &str, target: &str, code: ErrorCode) {
-        let (model_name, target_model_name) =
-            (self.models.admit(model).to_string(), self.models.admit(target).to_string());
-        let error_code = code.as_str();
-        let old =
-            OldFailed { model_name: model_name.clone(), target_model_name: target_model_name.clone(), error_code };
-        self.old_errors.get_or_create(&old).inc();
-        let fairness_id = pointsman_core::headers::DEFAULT_FAIRNESS_ID.to_owned();
-        let new = Failed { model_name, target_model_name, fairness_id, priority: 0, error_code };
-        self.errors.get_or_create(&new).inc();
+    pub(super) fn refused(&self, series: &RequestSeries, code: ErrorCode) {
+        let (new, old) = self.errors_of(&Model4::of(&series.key), code);
+        new.inc();
+        old.inc();
     }
 
     pub(super) fn processed(&self, took: Duration) {
@@ -471,12 +490,12 @@ mod tests {
     fn the_worked_example_of_the_specification_holds() {
         let (registry, requests) = fresh();
         let series = requests.series(&request("m", "f"));
-        series.started(10);
+        requests.started(&series, 10);
         series.gap(Duration::from_millis(20));
         series.gap(Duration::from_millis(30));
         series.ended(&Ended {
             how: Termination::Natural,
-            code: None,
+            engine_failed: false,
             usage: Some(Usage { prompt: 100, completion: 3, total: 103, cached: Some(64) }),
             duration: Duration::from_millis(350),
             ttft: Some(Duration::from_millis(300)),
@@ -511,10 +530,10 @@ mod tests {
         let (registry, requests) = fresh();
         for i in 0..5000 {
             let series = requests.series(&request(&format!("m{i}"), &format!("t{i}")));
-            series.started(1);
+            requests.started(&series, 1);
             series.ended(&Ended {
                 how: Termination::ClientDisconnect,
-                code: None,
+                engine_failed: false,
                 usage: None,
                 duration: Duration::ZERO,
                 ttft: None,
@@ -526,10 +545,30 @@ mod tests {
         encode(&mut page, &registry).expect("writing to a string");
         let of = |name: &str| page.lines().filter(|l| l.starts_with(name)).collect::<Vec<_>>();
         let totals = of("llm_d_epp_request_total{");
+        assert!(page.len() < 64 << 20, "a page of {} MiB", page.len() >> 20);
         assert_eq!(totals.len(), 1001);
         assert!(totals.iter().any(|l| l.contains("model_name=\"other\"")
             && l.contains("fairness_id=\"other\"")
             && l.ends_with(" 4000")));
         assert!(of("llm_d_epp_request_running{").iter().all(|l| l.ends_with(" 0")));
+    }
+
+    #[test]
+    fn br_36_the_product_of_client_controlled_labels_stays_bounded_and_refusals_make_no_histograms() {
+        let (registry, requests) = fresh();
+        for i in 0..100 {
+            for j in 0..100 {
+                let series = requests.series(&request(&format!("m{i}"), &format!("t{j}")));
+                series.received();
+                requests.refused(&series, ErrorCode::NotFound);
+            }
+        }
+        let mut page = String::new();
+        encode(&mut page, &registry).expect("writing to a string");
+        let received: Vec<&str> = page.lines().filter(|l| l.starts_with("llm_d_epp_request_received_total{")).collect();
+        assert_eq!(received.len(), MAX_KINDS + 1);
+        let sum: u64 = received.iter().filter_map(|l| l.rsplit(' ').next()?.parse::<u64>().ok()).sum();
+        assert_eq!(sum, 10_000);
+        assert!(page.len() < 1 << 20, "{} bytes", page.len());
     }
 }

@@ -4,12 +4,11 @@ use super::histogram::Histogram;
 use super::in_flight::EndpointSeries;
 use hashbrown::HashMap;
 use parking_lot::RwLock;
-use pointsman_core::ErrorCode;
 use pointsman_scheduling::Termination;
 use pointsman_wire::usage::Usage;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// A histogram under both names.
@@ -28,13 +27,30 @@ impl Twin {
     }
 }
 
-/// The series of one model, target, fairness id and priority.
+/// The series of one model, target, fairness id and priority. What only a routed request moves is made when the first one is routed: whoever sends
+/// requests that are refused must not fill the page with histograms.
 #[derive(Debug)]
 pub(crate) struct RequestSeries {
+    pub(super) key: Key,
     pub(super) received: Counter,
+    pub(super) routed: OnceLock<RoutedSeries>,
+    pub(super) endpoints: RwLock<HashMap<u64, Arc<EndpointSeries>>>,
+}
+
+/// Identity of a series: its labels, each of a bounded set.
+#[derive(Clone, Debug, Hash, PartialEq, Eq)]
+pub(super) struct Key {
+    pub(super) model: Arc<str>,
+    pub(super) target: Arc<str>,
+    pub(super) fairness: Arc<str>,
+    pub(super) priority: i32,
+}
+
+/// The series of requests that were routed.
+#[derive(Debug)]
+pub(super) struct RoutedSeries {
     pub(super) total: (Counter, Counter),
     pub(super) engine_errors: (Counter, Counter),
-    pub(super) gateway_errors: (Counter, Counter),
     pub(super) disconnects: Counter,
     pub(super) aborts: Counter,
     pub(super) running: Option<(Gauge, Gauge)>,
@@ -48,10 +64,6 @@ pub(crate) struct RequestSeries {
     pub(super) ttft: [Histogram; 2],
     pub(super) tpot: Histogram,
     pub(super) itl: Histogram,
-    pub(super) target: Arc<str>,
-    pub(super) fairness: Arc<str>,
-    pub(super) priority: i32,
-    pub(super) endpoints: RwLock<HashMap<u64, Arc<EndpointSeries>>>,
 }
 
 /// How a routed request ended.
@@ -59,8 +71,8 @@ pub(crate) struct RequestSeries {
 pub(crate) struct Ended {
     /// How.
     pub how: Termination,
-    /// What is counted as an error.
-    pub code: Option<ErrorCode>,
+    /// The engine answered with an error, or not at all.
+    pub engine_failed: bool,
     /// Tokens as the engine counted them.
     pub usage: Option<Usage>,
     /// From receipt to now.
@@ -78,7 +90,21 @@ impl RequestSeries {
         self.received.inc();
     }
 
-    pub(crate) fn started(&self, size_bytes: u64) {
+    pub(crate) fn gap(&self, gap: Duration) {
+        if let Some(routed) = self.routed.get() {
+            routed.itl.observe(gap.as_secs_f64());
+        }
+    }
+
+    pub(crate) fn ended(&self, ended: &Ended) {
+        if let Some(routed) = self.routed.get() {
+            routed.ended(ended);
+        }
+    }
+}
+
+impl RoutedSeries {
+    pub(super) fn started(&self, size_bytes: u64) {
         self.total.0.inc();
         self.total.1.inc();
         self.size.observe(size_bytes as f64);
@@ -88,21 +114,13 @@ impl RequestSeries {
         }
     }
 
-    pub(crate) fn gap(&self, gap: Duration) {
-        self.itl.observe(gap.as_secs_f64());
-    }
-
-    pub(crate) fn ended(&self, e: &Ended) {
+    fn ended(&self, e: &Ended) {
         if let Some((new, old)) = &self.running {
             new.dec();
             old.dec();
         }
-        let errors = match e.code {
-            Some(ErrorCode::ModelServerError) => Some(&self.engine_errors),
-            Some(_) => Some(&self.gateway_errors),
-            None => None,
-        };
-        if let Some((new, old)) = errors {
+        if e.engine_failed {
+            let (new, old) = &self.engine_errors;
             new.inc();
             old.inc();
         }

@@ -4,7 +4,7 @@ use super::{DecisionId, Reason};
 use crate::{Candidate, Facts, Profile, ProfileRun};
 use parking_lot::Mutex;
 use pointsman_core::Nanos;
-use pointsman_fleet::Snapshot;
+use pointsman_fleet::Directory;
 use std::sync::Arc;
 
 /// Candidates a profile's record holds at most: above twice as many, the best are kept and the rest is counted.
@@ -199,7 +199,7 @@ pub struct Decision {
     /// Version of the configuration in force.
     pub config_version: u64,
     /// The fleet as it was seen.
-    pub fleet: Arc<Snapshot>,
+    pub fleet: Arc<Directory>,
     /// Profiles that ran.
     pub profiles: Box<[ProfileRecord]>,
     /// Time each step took.
@@ -320,13 +320,14 @@ impl Decision {
                     + (p.ties.len() + p.picked.len()) * 4
             })
             .sum();
-        let strings = self.request_id.len() + self.path.len() + self.model.len() + self.target_model.len();
+        let strings = [&self.request_id, &self.method, &self.path, &self.model, &self.target_model];
+        let strings: usize = strings.iter().map(|s| s.len()).sum();
         // 160: what the outcome grows by, and the allocator's own overhead.
         size_of::<Self>() + profiles + strings + self.block_hashes.as_ref().map_or(0, |b| b.len() * 8) + 160
     }
 
     pub(super) fn endpoint(&self, index: u32) -> &str {
-        self.fleet.endpoints.get(index as usize).map_or("", |e| &e.meta.name.name)
+        self.fleet.at(index).map_or("", |(name, _)| name)
     }
 }
 

@@ -123,9 +123,8 @@ impl Serialize for OneCandidate<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
         let Self(d, p, c) = self;
         let mut o = s.serialize_struct("Candidate", 9)?;
-        let endpoint = d.fleet.endpoints.get(c.index as usize);
-        o.serialize_field("endpoint", endpoint.map_or("", |e| &e.meta.name.name))?;
-        o.serialize_field("address", endpoint.map_or("", |e| e.meta.host_port()))?;
+        o.serialize_field("endpoint", d.endpoint(c.index))?;
+        o.serialize_field("address", d.fleet.at(c.index).map_or("", |(_, address)| address))?;
         let by = c.dropped.as_ref().map(|(filter, reason)| match filter {
             Some(filter) => p.columns.filters.get(usize::from(*filter)).map_or("", |name| name),
             None => reason.before_filters(),

@@ -24,7 +24,8 @@ impl Ring {
     /// A ring of at most `budget` bytes.
     #[must_use]
     pub fn new(budget: usize) -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), budget: budget / SHARDS }
+        let share = if budget == 0 { 0 } else { (budget / SHARDS).max(1) };
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), budget: share }
     }
 
     fn shard(&self, id: DecisionId) -> &Mutex<Shard> {
@@ -36,9 +37,13 @@ impl Ring {
         if !self.keeps() {
             return;
         }
-        let bytes = record.bytes();
+        let mut bytes = record.bytes();
         let mut gone = Vec::new();
         let mut shard = self.shard(record.id).lock();
+        // Records share the names of their fleet; the first of a shard to bring new ones pays for them.
+        if shard.records.back().is_none_or(|(last, _)| !Arc::ptr_eq(&last.fleet, &record.fleet)) {
+            bytes += record.fleet.bytes();
+        }
         shard.bytes += bytes;
         shard.records.push_back((record, bytes));
         while shard.bytes > self.budget && shard.records.len() > 1 {
