@@ -1,7 +1,7 @@
 //! A bench to try one plugin on: endpoints with made-up state.
 
 use pointsman_core::{EndpointName, ManualClock, Nanos};
-use pointsman_fleet::{Endpoint, EndpointMeta, Fleet, Labels, Scraped, Snapshot};
+use pointsman_fleet::{Endpoint, EndpointMeta, Fleet, Labels, LoraInfo, Scraped, Snapshot};
 use pointsman_scheduling::{Candidate, Cycle, Facts, Filter, Request, Scope, Scorer};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +33,10 @@ impl Made {
     }
     pub(crate) fn kv(mut self, v: f64) -> Self {
         self.scraped.kv_usage = Some(v);
+        self
+    }
+    pub(crate) fn lora(mut self, v: LoraInfo) -> Self {
+        self.scraped.lora = Some(v);
         self
     }
     pub(crate) fn in_flight(mut self, v: u64) -> Self {

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use pointsman_core::{ErrorCode, Refusal};
 use pointsman_plugins::parsers::Reading as PathReading;
+use pointsman_plugins::producers::token_producer::video_hints;
 use pointsman_wire::body::{Api, BodyReader, ParsedBody, ReadOptions};
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -59,11 +60,13 @@ impl Reading {
         let max_blocks = if compiled.reads_tokens { first.map_or(0, |p| p.max_blocks()) } else { 0 };
         let api = path.map_or(Api::Raw, |p| p.api);
         let coding = Coding::of(&head);
+        // Hints of headers are for chats.
+        let estimate = match api {
+            Api::Chat => video_hints(&head.headers, compiled.estimate.clone()),
+            _ => compiled.estimate.clone(),
+        };
         let reader = (api.is_read() && coding != Coding::Other).then(|| {
-            Box::new(BodyReader::new(
-                api,
-                ReadOptions { block_tokens: block_tokens as usize, max_blocks, ..ReadOptions::default() },
-            ))
+            Box::new(BodyReader::new(api, ReadOptions { block_tokens: block_tokens as usize, max_blocks, estimate }))
         });
         Self { pool, active, head, path, block_tokens, reader, coding, chunks: Vec::new(), bytes: 0 }
     }

@@ -127,6 +127,7 @@ pub(super) fn assemble(
         columns,
         reads_tokens: d.decls.iter().any(|decl| decl.is(Kind::Producer)),
         prefix,
+        estimate: instances.iter().find_map(|i| i.estimate.clone()).unwrap_or_default(),
         sources,
         discovery: d.discovery.and_then(|i| instances[i].discovery.clone()),
         effective: effective::document(d),

@@ -10,14 +10,14 @@ pub(super) fn document(d: &Declared) -> Value {
         .decls
         .iter()
         .map(|decl| {
-            let defaulted: Vec<&str> =
-                decl.params.iter().filter(|(_, _, given)| !given).map(|(name, ..)| name).collect();
+            let mut not_written = Vec::new();
+            defaulted(&decl.params, "", &mut not_written);
             json!({
                 "name": &*decl.name,
                 "type": decl.row.type_name,
                 "injected": decl.injected,
                 "parameters": object(&decl.params),
-                "defaulted": defaulted,
+                "defaulted": not_written,
             })
         })
         .collect();
@@ -64,6 +64,17 @@ pub(super) fn document(d: &Declared) -> Value {
         "dataLayer": data_layer,
         "requestHandler": {"parsers": d.parsers.iter().map(|p| json!({"pluginRef": name(p)})).collect::<Vec<_>>()},
     })
+}
+
+/// Names of what nobody wrote; inside of an object that somebody began, paths such as `estimate.image.mode`.
+fn defaulted(params: &Params, prefix: &str, out: &mut Vec<String>) {
+    for (name, value, given) in params.iter() {
+        match value {
+            ParamValue::Object(inner) if given => defaulted(inner, &format!("{prefix}{name}."), out),
+            _ if !given => out.push(format!("{prefix}{name}")),
+            _ => {}
+        }
+    }
 }
 
 fn object(params: &Params) -> Value {

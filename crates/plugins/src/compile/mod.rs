@@ -18,6 +18,7 @@ use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use crate::table::Catalogue;
 use pointsman_config::{Faults, check};
 use pointsman_scheduling::{Columns, Hooks, Named, Producer, Scheduler};
+use pointsman_wire::body::EstimateOptions;
 use std::sync::Arc;
 
 /// Which profile stands in for a missing document.
@@ -84,6 +85,8 @@ pub struct Compiled {
     pub columns: Columns,
     /// Prefix producers; the first one sets the block size that bodies are hashed with.
     pub prefix: Vec<Arc<ApproxPrefixCacheProducer>>,
+    /// What pictures and videos are taken to cost: of the first token producer, else the defaults.
+    pub estimate: EstimateOptions,
     /// Whether any plugin reads tokens: without, bodies are not hashed.
     pub reads_tokens: bool,
     /// Where engine state comes from.

@@ -14,6 +14,7 @@ use accumulate::Accumulated;
 use pointsman_config::{Param, ParamKind, Params};
 use pointsman_fleet::{Labels, Scraped};
 use pointsman_wire::exposition::{Spec, Wanted, scan};
+use std::fmt;
 use std::sync::Arc;
 
 /// What was read from one page.
@@ -23,8 +24,43 @@ pub struct Extracted {
     pub scraped: Scraped,
     /// Required families that are missing, and values that cannot be read.
     pub errors: u32,
+    /// Which load signals it should have given and did not.
+    pub missing: Missing,
     /// Kind of engine the page was read as.
     pub engine: Arc<str>,
+}
+
+/// Load signals that a page of its engine kind has, and this one lacks or shows as no number. `Display` says it in words.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Missing {
+    /// Requests that wait.
+    pub waiting: bool,
+    /// Requests that run.
+    pub running: bool,
+    /// Share of KV-cache blocks in use.
+    pub kv_usage: bool,
+}
+
+impl Missing {
+    /// Whether anything is.
+    #[must_use]
+    pub fn any(self) -> bool {
+        self.waiting || self.running || self.kv_usage
+    }
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = [
+            (self.waiting, "no count of waiting requests"),
+            (self.running, "no count of running requests"),
+            (self.kv_usage, "no KV cache usage"),
+        ];
+        for (n, (_, name)) in names.into_iter().filter(|(missing, _)| *missing).enumerate() {
+            write!(f, "{}{name}", if n == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
 }
 
 /// A value that is read.
@@ -71,8 +107,10 @@ pub struct EngineMappings {
     default: usize,
 }
 
+/// The label that names an endpoint's engine kind, unless `engineLabelKey` says another.
+pub const LABEL: &str = "llm-d.ai/engine-type";
 /// The label that upstream's first releases used.
-const OLD_LABEL: &str = "inference.networking.k8s.io/engine-type";
+pub const OLD_LABEL: &str = "inference.networking.k8s.io/engine-type";
 
 impl EngineMappings {
     /// The engine label of an endpoint, if it has one.
@@ -88,8 +126,8 @@ impl EngineMappings {
         let engine = labelled.unwrap_or(&self.engines[self.default]);
         let mut read = Accumulated::new(engine);
         scan(page, &engine.wanted, |sample| read.sample(&sample));
-        let (scraped, errors) = read.finish();
-        Extracted { scraped, errors, engine: Arc::clone(&engine.name) }
+        let (scraped, errors, missing) = read.finish();
+        Extracted { scraped, errors, missing, engine: Arc::clone(&engine.name) }
     }
 }
 

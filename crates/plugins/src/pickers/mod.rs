@@ -18,3 +18,31 @@ fn count(b: &mut crate::build::Build<'_>) -> usize {
     }
     count.max(1) as usize
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{max_score_picker, random_picker, weighted_random_picker};
+    use pointsman_scheduling::Picker;
+
+    #[test]
+    fn however_many_endpoints_are_asked_for_every_candidate_is_returned_once() {
+        let count = i64::MAX as usize;
+        let pickers: [&dyn Picker; 3] = [
+            &max_score_picker::MaxScorePicker { count },
+            &random_picker::RandomPicker { count },
+            &weighted_random_picker::WeightedRandomPicker { count },
+        ];
+        let mut rng = fastrand::Rng::with_seed(1);
+        for (i, picker) in pickers.into_iter().enumerate() {
+            // What is already there stays in front.
+            let mut out = vec![9];
+            picker.pick(&[0.5, 0.0, 1.0], &mut rng, &mut out);
+            assert_eq!(out[0], 9, "picker {i}");
+            out[1..].sort_unstable();
+            assert_eq!(out[1..], [0, 1, 2], "picker {i}");
+            out.clear();
+            picker.pick(&[], &mut rng, &mut out);
+            assert!(out.is_empty(), "picker {i}");
+        }
+    }
+}

@@ -16,8 +16,10 @@ impl Picker for RandomPicker {
         if self.count == 1 {
             out.extend((!totals.is_empty()).then(|| rng.usize(0..totals.len())));
         } else {
-            out.extend(rng.choose_multiple(0..totals.len(), self.count));
-            let start = out.len() - self.count.min(totals.len());
+            // `choose_multiple` reserves room for as many as are asked for.
+            let count = self.count.min(totals.len());
+            out.extend(rng.choose_multiple(0..totals.len(), count));
+            let start = out.len() - count;
             rng.shuffle(&mut out[start..]);
         }
     }

@@ -77,6 +77,10 @@ fn uncached(input: u64, m: Option<&PrefixMatch>) -> u64 {
 }
 
 impl InflightLoadProducer {
+    fn charged(&self, input: u64, prefix: Option<&PrefixMatch>, limit: Option<u64>) -> u64 {
+        uncached(input, prefix).saturating_add(self.output(input, limit))
+    }
+
     fn output(&self, input: u64, limit: Option<u64>) -> u64 {
         let Some(ratio) = self.output_ratio else { return 0 };
         let estimate = (input as f64 * ratio).round() as u64;
@@ -109,7 +113,7 @@ impl Hooks for InflightLoadProducer {
     fn chosen(&self, chosen: &Chosen<'_>) -> Option<Box<dyn Held>> {
         let input = chosen.facts.tokens.unwrap_or(0);
         let prefix = self.prefix.and_then(|p| chosen.facts.prefix(p)).and_then(|p| p.get(chosen.candidate));
-        let tokens = uncached(input, prefix) + self.output(input, chosen.request.max_output_tokens);
+        let tokens = self.charged(input, prefix, chosen.request.max_output_tokens);
         if tokens == 0 {
             return None;
         }
@@ -208,6 +212,17 @@ mod tests {
         PrefixMatch { matched, total, block_tokens: 64 }
     }
 
+    fn producer(ratio: f64, max_output: Option<u64>) -> InflightLoadProducer {
+        InflightLoadProducer {
+            output_ratio: Some(ratio),
+            max_output,
+            prefix: None,
+            uncached: None,
+            in_flight: None,
+            tokens: Arc::default(),
+        }
+    }
+
     #[test]
     fn matched_blocks_need_no_computing() {
         assert_eq!(uncached(1000, Some(&m(10, 16))), 384);
@@ -222,18 +237,18 @@ mod tests {
 
     #[test]
     fn expected_output_is_capped_by_the_client_and_the_configuration() {
-        let p = |max_output| InflightLoadProducer {
-            output_ratio: Some(1.5),
-            max_output,
-            prefix: None,
-            uncached: None,
-            in_flight: None,
-            tokens: Arc::default(),
-        };
+        let p = |max_output| producer(1.5, max_output);
         assert_eq!(p(None).output(1000, Some(200)), 200);
         assert_eq!(p(None).output(1000, None), 1500);
         assert_eq!(p(Some(100)).output(1000, Some(200)), 100);
         assert_eq!(p(None).output(0, None), 0);
+    }
+
+    #[test]
+    fn prompt_and_expected_output_are_added_without_overflow() {
+        assert_eq!(producer(1.5, None).charged(1000, Some(&m(10, 16)), Some(200)), 584);
+        assert_eq!(producer(1e300, None).charged(1000, None, None), u64::MAX);
+        assert_eq!(producer(1.5, None).charged(u64::MAX, None, Some(u64::MAX)), u64::MAX);
     }
 
     #[test]

@@ -1,13 +1,19 @@
 //! `token-producer`: the tokens of the prompts.
 //!
-//! Estimate back end: four bytes of the flattened prompt are one token; ids that the client sent are used as they are. The blocks were already hashed
-//! while the body arrived, so there is nothing left to do here but to say so. Source: plugin specification 9.1.
+//! Estimate back end: four bytes of the flattened prompt are one token; ids that the client sent are used as they are. What pictures and videos cost is set
+//! by `estimate`, and by what a request's headers tell of its videos ([`video_hints`]). The blocks were already hashed while the body arrived, so there is
+//! nothing left to do here but to say so. Source: plugin specification 9.1.
+
+mod estimate;
+#[cfg(test)]
+mod tests;
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_core::Nanos;
 use pointsman_scheduling::{DataKind, Facts, Producer, Request, Scope};
+use pointsman_wire::body::{EstimateOptions, Frames};
 use std::sync::Arc;
 
 /// Publishes the tokens of the prompts.
@@ -20,9 +26,45 @@ impl Producer for TokenProducer {
     }
 }
 
+/// The estimate for one chat request: its `x-llm-d-video-*` headers in place of the defaults for videos.
+///
+/// `x-llm-d-video-duration-seconds` is the length of every video of the request, `x-llm-d-video-resolution` (`WIDTHxHEIGHT` in pixels) the size of its
+/// frames, `x-llm-d-video-fps` the frame rate of the source, which only strided frames depend on. Of several headers of one name the last counts; a value
+/// that is not a positive, finite number is ignored. Header names are expected in lower case.
+#[must_use]
+pub fn video_hints(headers: &[(Box<str>, Box<str>)], mut estimate: EstimateOptions) -> EstimateOptions {
+    let (mut fps, mut duration, mut resolution) = (None, None, None);
+    for (name, value) in headers {
+        match &**name {
+            "x-llm-d-video-fps" => fps = Some(value),
+            "x-llm-d-video-duration-seconds" => duration = Some(value),
+            "x-llm-d-video-resolution" => resolution = Some(value),
+            _ => {}
+        }
+    }
+    let video = &mut estimate.video;
+    if let (Frames::Strided { source_fps, .. }, Some(fps)) = (&mut video.frames, fps.and_then(|v| positive(v))) {
+        *source_fps = fps;
+    }
+    video.duration = duration.and_then(|v| positive(v)).unwrap_or(video.duration);
+    video.resolution = resolution.and_then(|v| size(v)).unwrap_or(video.resolution);
+    estimate
+}
+
+fn positive(text: &str) -> Option<f64> {
+    text.trim().parse().ok().filter(|v: &f64| v.is_finite() && *v > 0.0)
+}
+
+fn size(text: &str) -> Option<(u64, u64)> {
+    let (width, height) = text.split_once(['x', 'X'])?;
+    let side = |text: &str| text.trim().parse().ok().filter(|&v: &u64| v > 0);
+    Some((side(width)?, side(height)?))
+}
+
 const PARAMS: &[Param] = &[
     Param::new("modelName", ParamKind::String, "Model whose tokenizer is used; not yet available."),
-    Param::new("estimate", ParamKind::Any, "Estimate four bytes to a token; the only back end so far."),
+    Param::new("estimate", estimate::ESTIMATE, "Estimate four bytes to a token, and what images and videos cost.")
+        .default("{}"),
     Param::new("vllm", ParamKind::Any, "Tokenize with vLLM's render endpoint; not yet available."),
     Param::new("udsTokenizerConfig", ParamKind::Any, "Old name of `vllm`; not yet available."),
 ];
@@ -56,11 +98,5 @@ fn build(b: &mut Build<'_>) -> Instance {
             b.fault(later, &format!("`{later}` is known, not yet available: leave it out to estimate tokens"));
         }
     }
-    if b.params.node("estimate").and_then(|n| n.entries()).is_some_and(|e| !e.is_empty()) {
-        b.fault(
-            "estimate",
-            "settings of `estimate` are known, not yet available: write `estimate: {}` for the defaults",
-        );
-    }
-    Instance { producer: Some(Arc::new(TokenProducer)), ..Instance::default() }
+    Instance { producer: Some(Arc::new(TokenProducer)), estimate: Some(estimate::options(b)), ..Instance::default() }
 }

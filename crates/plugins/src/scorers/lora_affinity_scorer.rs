@@ -1,12 +1,13 @@
 //! `lora-affinity-scorer`: where the requested adapter is loaded, or could be.
 //!
 //! 1.0 when the target model is among the running adapters; else 0.8 when a slot is free; else 0.6 when it waits to be loaded; else 0. An engine
-//! without adapter metrics (no slots) scores 0, so a base model never gains. Source: plugin specification 6.
+//! without adapter metrics (no slots) scores 0, so a base model never gains. What an engine told of its adapters
+//! longer ago than the staleness bound counts as unknown, and scores 0 too. Source: plugin specification 6.
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Need, Row, Stability};
 use pointsman_fleet::LoraInfo;
-use pointsman_scheduling::{Cycle, DataKind, Scope, Scorer};
+use pointsman_scheduling::{Candidate, Cycle, DataKind, Scope, Scorer};
 
 /// Prefers engines that hold the adapter.
 #[derive(Debug)]
@@ -24,10 +25,19 @@ fn rate(lora: &LoraInfo, model: &str) -> f64 {
     }
 }
 
+/// Whether what the engine told of its adapters is recent enough. Without a bound (0), whatever it ever told is.
+fn is_known(candidate: &Candidate<'_>) -> bool {
+    candidate.endpoint.engine.lora_at() > candidate.fresh_since
+}
+
 impl Scorer for LoraAffinityScorer {
     fn score(&self, cycle: &Cycle<'_>, scope: Scope<'_>, out: &mut [f64]) {
         for (out, (_, candidate)) in out.iter_mut().zip(scope.iter()) {
-            *out = rate(&candidate.endpoint.engine.lora(), &cycle.request.target_model);
+            *out = if is_known(candidate) {
+                rate(&candidate.endpoint.engine.lora(), &cycle.request.target_model)
+            } else {
+                0.0
+            };
         }
     }
 }
@@ -35,7 +45,7 @@ impl Scorer for LoraAffinityScorer {
 /// Its row.
 pub const ROW: Row = Row {
     needs: &[Need::required(DataKind::EngineMetrics)],
-    formula: "adapter running: 1; a slot free: 0.8; adapter waiting: 0.6; else 0",
+    formula: "adapter running: 1; a slot free: 0.8; adapter waiting: 0.6; else, and when unknown: 0",
     build: Some(build),
     ..Row::new(
         "lora-affinity-scorer",
@@ -52,6 +62,10 @@ fn build(_: &mut Build<'_>) -> Instance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::{Bench, endpoint};
+    use pointsman_core::Nanos;
+    use pointsman_scheduling::{Facts, Request};
+    use std::time::Duration;
 
     fn info(max: u32, active: &[&str], waiting: &[&str]) -> LoraInfo {
         LoraInfo::new(max, active.iter().map(|s| (*s).into()), waiting.iter().map(|s| (*s).into()))
@@ -63,6 +77,30 @@ mod tests {
         assert_eq!(rate(&info(2, &["y"], &[]), "x"), 0.8);
         assert_eq!(rate(&info(2, &["y", "z"], &["x"]), "x"), 0.6);
         assert_eq!(rate(&info(2, &["y", "z"], &[]), "x"), 0.0);
+    }
+
+    /// Scores for adapter `x` of engines that were last read at 1 s, at `now`.
+    fn scores(now: Nanos, stale_after: Duration) -> Vec<f64> {
+        let bench = Bench::new([
+            endpoint("active").lora(info(2, &["x"], &[])),
+            endpoint("room").lora(info(2, &[], &[])),
+            endpoint("silent").waiting(3.0),
+        ]);
+        let read = |(i, e)| Candidate::read(e, i, now, stale_after);
+        let all: Vec<Candidate<'_>> = (0..).zip(bench.endpoints()).map(read).collect();
+        let (request, facts) = (Request { target_model: "x".into(), ..Request::default() }, Facts::default());
+        let mut out = vec![9.0; all.len()];
+        let scope = Scope { all: &all, kept: &[0, 1, 2] };
+        LoraAffinityScorer.score(&Cycle { request: &request, facts: &facts, now }, scope, &mut out);
+        out
+    }
+
+    #[test]
+    fn adapters_told_longer_ago_than_the_staleness_bound_are_unknown() {
+        let second = |s: u64| Nanos(s * 1_000_000_000);
+        assert_eq!(scores(second(5), Duration::from_secs(5)), [1.0, 0.8, 0.0]);
+        assert_eq!(scores(second(7), Duration::from_secs(5)), [0.0, 0.0, 0.0]);
+        assert_eq!(scores(second(1000), Duration::ZERO), [1.0, 0.8, 0.0], "without a bound they are kept for ever");
     }
 
     #[test]

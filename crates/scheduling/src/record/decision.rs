@@ -336,7 +336,7 @@ impl Signals {
     #[must_use]
     pub fn of(candidate: &Candidate<'_>, target_model: &str, now: Nanos) -> Self {
         let lora = candidate.endpoint.engine.lora_at();
-        let lora = (lora.0 != 0).then(|| candidate.endpoint.engine.lora());
+        let lora = (lora > candidate.fresh_since).then(|| candidate.endpoint.engine.lora());
         let lora = lora.map_or(LoraState::Unknown, |lora| {
             if lora.max_active() == 0 {
                 LoraState::Unknown

@@ -1,6 +1,6 @@
 //! From the samples of one page to values.
 
-use super::{Engine, Field};
+use super::{Engine, Field, Missing};
 use pointsman_fleet::{LoraInfo, Scraped};
 use pointsman_wire::exposition::{Labels, Sample};
 use std::borrow::Cow;
@@ -27,7 +27,6 @@ struct Adapters {
 pub(super) struct Accumulated<'e> {
     engine: &'e Engine,
     joined: Vec<Option<Joined>>,
-    seen: Vec<bool>,
     adapters: Vec<Adapters>,
     block_size: Option<u64>,
     num_blocks: Option<u64>,
@@ -39,7 +38,6 @@ impl<'e> Accumulated<'e> {
         Self {
             engine,
             joined: vec![None; engine.fields.len()],
-            seen: vec![false; engine.fields.len()],
             adapters: Vec::new(),
             block_size: None,
             num_blocks: None,
@@ -49,7 +47,6 @@ impl<'e> Accumulated<'e> {
 
     pub(super) fn sample(&mut self, sample: &Sample<'_>) {
         let Some(&field) = self.engine.fields.get(sample.index) else { return };
-        self.seen[sample.index] = true;
         match field {
             Field::Lora => self.lora(sample),
             Field::CacheInfo => self.cache_info(&sample.labels),
@@ -124,8 +121,8 @@ impl<'e> Accumulated<'e> {
         }
     }
 
-    /// The values, and how many could not be read.
-    pub(super) fn finish(mut self) -> (Scraped, u32) {
+    /// The values, how many could not be read, and which of the required ones.
+    pub(super) fn finish(mut self) -> (Scraped, u32, Missing) {
         let pick = |field: Field| -> Option<f64> {
             let joined = self.engine.fields.iter().zip(&self.joined).filter(|(f, _)| **f == field);
             joined.filter_map(|(_, j)| *j).map(|j| j.value).next()
@@ -139,10 +136,14 @@ impl<'e> Accumulated<'e> {
             block_size: self.block_size.or_else(|| whole(Field::BlockSize)),
             num_blocks: self.num_blocks.or_else(|| whole(Field::NumBlocks)),
         };
-        let missing = |field: Field, value: Option<f64>| value.is_none() && self.engine.fields.contains(&field);
-        let required =
-            [(Field::Waiting, scraped.waiting), (Field::Running, scraped.running), (Field::KvUsage, scraped.kv_usage)];
-        self.errors += required.into_iter().filter(|(f, v)| missing(*f, *v)).count() as u32;
+        // An engine kind without a family for a signal does not miss it.
+        let lacks = |field: Field, value: Option<f64>| value.is_none() && self.engine.fields.contains(&field);
+        let missing = Missing {
+            waiting: lacks(Field::Waiting, scraped.waiting),
+            running: lacks(Field::Running, scraped.running),
+            kv_usage: lacks(Field::KvUsage, scraped.kv_usage),
+        };
+        self.errors += [missing.waiting, missing.running, missing.kv_usage].map(u32::from).iter().sum::<u32>();
         if !self.adapters.is_empty() {
             self.errors += self.adapters.iter().filter(|a| a.max.is_none()).count() as u32;
             let max = self.adapters.iter().filter_map(|a| a.max).sum();
@@ -152,7 +153,7 @@ impl<'e> Accumulated<'e> {
             };
             scraped.lora = Some(LoraInfo::new(max, names(|a| &a.active), names(|a| &a.waiting)));
         }
-        (scraped, self.errors)
+        (scraped, self.errors, missing)
     }
 }
 

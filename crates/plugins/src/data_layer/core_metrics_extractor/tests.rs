@@ -79,3 +79,22 @@ fn an_unknown_engine_label_means_the_default_engine() {
     let read = mappings().extract(Some("no-such-engine"), b"vllm:num_requests_waiting 2\n");
     assert_eq!((read.scraped.waiting, &*read.engine), (Some(2.0), "vllm"));
 }
+
+#[test]
+fn what_a_page_lacks_is_named_and_an_engine_without_such_a_family_lacks_nothing() {
+    for (engine, page, want) in [
+        ("vllm", "vllm:num_requests_waiting 3\nvllm:num_requests_running 1\n", "no KV cache usage"),
+        (
+            "vllm",
+            "vllm:num_requests_waiting 3\nvllm:num_requests_running NaN\nvllm:kv_cache_usage_perc 0.5\n",
+            "no count of running requests",
+        ),
+        ("vllm", "vllm:kv_cache_usage_perc 0.5\n", "no count of waiting requests, no count of running requests"),
+        ("triton", "nv_inference_pending_request_count 2\n", ""),
+        ("tgi", "tgi_queue_size 2\n", "no count of running requests"),
+    ] {
+        let read = mappings().extract(Some(engine), page.as_bytes());
+        assert_eq!((read.missing.to_string().as_str(), read.missing.any()), (want, !want.is_empty()), "{engine}");
+        assert_eq!(read.errors as usize, want.matches("no ").count(), "{engine}");
+    }
+}
