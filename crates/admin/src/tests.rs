@@ -44,7 +44,7 @@ impl View for Yard {
     }
 }
 
-fn decision(n: u64, fleet: Arc<Snapshot>) -> Arc<Decision> {
+fn decision(n: u64, fleet: &Snapshot) -> Arc<Decision> {
     Arc::new(Decision {
         id: DecisionId(n),
         at_unix_ms: 1_764_449_000_000,
@@ -57,7 +57,7 @@ fn decision(n: u64, fleet: Arc<Snapshot>) -> Arc<Decision> {
         prompt_tokens_estimated: 10,
         blocks: (64, 1),
         config_version: 7,
-        fleet,
+        fleet: Arc::clone(&fleet.directory),
         profiles: Box::new([]),
         steps: Steps::default(),
         block_hashes: None,
@@ -88,7 +88,7 @@ fn yard() -> Yard {
     a.load.charge(3, 700);
     snapshot.endpoints[1].health.set(Condition::Probe, Some("connection refused".into()), &*clock);
     clock.advance(Duration::from_millis(120));
-    let decisions = (1..=3).map(|n| decision(n, Arc::clone(&snapshot))).collect();
+    let decisions = (1..=3).map(|n| decision(n, &snapshot)).collect();
     Yard { clock, fleet, decisions }
 }
 

@@ -6,8 +6,8 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::{Either, Full};
-use pointsman_core::Refusal;
 use pointsman_core::headers::{DROP_REASON, POINTSMAN_DECISION};
+use pointsman_core::{DropReason, Refusal};
 
 use crate::stream::Passing;
 
@@ -54,10 +54,15 @@ pub(crate) fn refused(refusal: &Refusal, decision: Option<String>) -> Response<B
     let status = StatusCode::from_u16(refusal.code.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = error(status, &refusal.message);
     if let Some(reason) = refusal.reason {
-        response.headers_mut().insert(DROP_REASON, HeaderValue::from_static(reason.as_str()));
+        because(&mut response, reason);
     }
     with_decision(&mut response, decision);
     response
+}
+
+/// Says in a word, for programs, why a request is not served.
+pub(crate) fn because(response: &mut Response<Body>, reason: DropReason) {
+    response.headers_mut().insert(DROP_REASON, HeaderValue::from_static(reason.as_str()));
 }
 
 /// Names the decision record in an answer.
@@ -84,7 +89,7 @@ pub(crate) fn broken_stream_event(messages_api: bool, complete: bool, message: &
 #[cfg(test)]
 mod tests {
     use http_body_util::BodyExt;
-    use pointsman_core::{DropReason, ErrorCode};
+    use pointsman_core::ErrorCode;
 
     use super::*;
 

@@ -213,7 +213,10 @@ impl Shared {
             let failure = match answered {
                 Ok((response, sender)) => {
                     attempt.answered(response.status().as_u16());
-                    return self.pass(response, sender, link, routed.answered(), messages, held);
+                    let response = self.pass(response, sender, link, routed.answered(), messages);
+                    // A long response does not hold its request, nor the budget for it.
+                    drop(held);
+                    return response;
                 }
                 Err(failure) => failure,
             };
@@ -246,7 +249,6 @@ impl Shared {
         link: Arc<Link>,
         mut routed: Box<Routed>,
         messages: bool,
-        held: Held,
     ) -> Response<Body> {
         let (mut parts, body) = response.into_parts();
         let text = |name| parts.headers.get(name).and_then(|v: &HeaderValue| v.to_str().ok());
@@ -271,7 +273,7 @@ impl Shared {
         }
         parts.version = http::Version::HTTP_11;
         parts.extensions.clear();
-        let passing = Passing::new(body, format, routed, (link, sender), Arc::clone(self), held);
+        let passing = Passing::new(body, format, routed, (link, sender), Arc::clone(self));
         Response::from_parts(parts, Either::Right(Box::new(passing)))
     }
 }

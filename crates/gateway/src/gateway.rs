@@ -19,6 +19,10 @@ use crate::tls::{self, EngineTrust};
 use crate::upstream::{Connector, Links};
 use crate::{GatewayError, GatewayOptions};
 
+/// Header lines that a request may have. Over HTTP/1 hyper holds to the same number by itself, without a body in its 431; a limit of our own there would
+/// cost an allocation for each request.
+const MAX_HEADERS: usize = 100;
+
 /// A gateway in front of one pool. Several listeners may be served by one; two gateways in front of one pool would register their metrics twice.
 #[derive(Clone, Debug)]
 pub struct Gateway {
@@ -101,8 +105,15 @@ impl Gateway {
 pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Body>, hyper::Error> {
     let received = shared.pool.clock.now();
     let (mut parts, body) = request.into_parts();
+    if parts.headers.len() > MAX_HEADERS {
+        return Ok(read::refuse_headers(&shared, &parts, body));
+    }
     if let Some(response) = own(&shared, &parts).await {
         return Ok(response);
+    }
+    // It came on a connection that was open already; where new connections go, somebody else will answer.
+    if shared.draining() {
+        return Ok(read::refuse_late(&shared, &parts, body));
     }
     read::ensure_request_id(&mut parts.headers);
     let mut reading = shared.pool.begin(read::head(&parts, received));

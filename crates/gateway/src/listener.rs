@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use pointsman_router::Pool;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -15,8 +15,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
 
-use crate::activity::{Activity, Busy, IdleWatch, Verdict, Watched};
+use crate::activity::{Activity, Busy, IdleWatch, Patience, Verdict, Watched};
 use crate::gateway::{self, Gateway, Shared};
+use crate::stall::Spawn;
 use crate::{GatewayError, GatewayOptions};
 
 /// Pause after a failed accept: out of file descriptors, mostly, which passes.
@@ -25,6 +26,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const PREFACE: [u8; 3] = *b"PRI";
 /// Pause while less than that is here.
 const PREFACE_PAUSE: Duration = Duration::from_millis(5);
+/// Silence of an HTTP/2 client after which it is asked whether it is still there.
+const PING_PAUSE: Duration = Duration::from_secs(30);
 
 /// Where a listener stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +112,8 @@ async fn connection(shared: &Arc<Shared>, stream: TcpStream, mut phases: watch::
     };
     let limit = shared.options.header_read_timeout;
     let first = tokio::select! {
+        // A request that is here already is told that it comes too late.
+        biased;
         first = timeout(limit, first) => first,
         // Nothing was asked yet, so nothing is left to finish.
         _ = phases.wait_for(|phase| *phase != Phase::Serving) => return,
@@ -153,8 +158,12 @@ where
         async move { gateway::answer(shared, request).await.map(|response| response.map(|body| busy.until_sent(body))) }
     });
     if http2 {
-        let connection = http2::Builder::new(TokioExecutor::new())
+        let limit = options.response_idle_timeout;
+        let connection = http2::Builder::new(Spawn { limit })
             .timer(TokioTimer::new())
+            // A client may answer a ping late because it takes nothing else either: it may do so for as long.
+            .keep_alive_interval(PING_PAUSE.min(options.keep_alive_timeout))
+            .keep_alive_timeout(limit)
             .max_header_list_size(options.max_header_bytes.min(u32::MAX as usize) as u32)
             .serve_connection(io, service);
         watch_over(shared, connection, &activity, phases).await;
@@ -179,7 +188,12 @@ async fn watch_over<C: GracefulConnection>(
 {
     let mut connection = pin!(connection);
     let options = &shared.options;
-    let mut watch = IdleWatch::new(options.header_read_timeout, options.keep_alive_timeout, Instant::now());
+    let patience = Patience {
+        head: options.header_read_timeout,
+        keep_alive: options.keep_alive_timeout,
+        take: options.response_idle_timeout,
+    };
+    let mut watch = IdleWatch::new(patience, Instant::now());
     let mut ticks = interval_at(Instant::now() + watch.tick(), watch.tick());
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // A connection accepted just before shutdown has missed the news.

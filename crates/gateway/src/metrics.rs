@@ -8,7 +8,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 
-/// Why a request was refused before the router saw all of it.
+/// Why a request was refused before it was routed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(crate) struct Refusing {
     pub(crate) reason: &'static str,
@@ -36,7 +36,7 @@ impl GatewayMetrics {
             );
             registry.register(
                 "pointsman_gateway_refusals",
-                "Requests the gateway refused while reading them, by reason",
+                "Requests the gateway refused before they were routed, by reason",
                 all.refusals.clone(),
             );
             registry.register("pointsman_gateway_connections", "Client connections open now", all.connections.clone());

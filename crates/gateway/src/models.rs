@@ -44,10 +44,14 @@ pub(crate) async fn merged(shared: &Arc<Shared>, headers: &HeaderMap) -> Respons
     let deadline = Instant::now() + shared.options.models_timeout;
     let outgoing = Outgoing::models(headers);
     let mut asked = Vec::with_capacity(endpoints.len());
-    for endpoint in endpoints {
-        asked.push(fetch(shared, endpoint, &outgoing, deadline));
+    for (place, endpoint) in endpoints.into_iter().enumerate() {
+        let list = fetch(shared, endpoint, &outgoing, deadline);
+        asked.push(async move { (place, list.await) });
     }
-    let told: Vec<Option<Told>> = stream::iter(asked).buffered(AT_ONCE).collect().await;
+    // Not in order: an endpoint that says nothing would keep its place until the deadline, and those far behind it would never be asked.
+    let mut told: Vec<(usize, Option<Told>)> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+    told.sort_unstable_by_key(|(place, _)| *place);
+    let told: Vec<Option<Told>> = told.into_iter().map(|(_, told)| told).collect();
     answer_of(&told)
 }
 

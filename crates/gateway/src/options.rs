@@ -17,11 +17,12 @@ pub struct GatewayOptions {
     pub max_body_bytes: u64,
     /// Request bytes held at the same time over all requests; beyond it 503. Default 1 GiB.
     pub buffer_budget_bytes: u64,
-    /// Largest request head, bytes; beyond it 431. Default 64 KiB.
+    /// Largest request head, bytes; beyond it 431, as beyond 100 header lines. Default 64 KiB.
     pub max_header_bytes: usize,
     /// Connections served at the same time; further ones wait to be accepted. Default 16,384.
     pub max_connections: usize,
-    /// Time from the first byte of a request's head to its last, and for a TLS handshake; beyond it the connection is closed. Default 10 s.
+    /// Time from the first byte of a request's head to its last, from the start of a connection to its first request, for a TLS handshake, and for a
+    /// client to go when its connection was idle for too long; beyond it the connection is closed. Default 10 s.
     pub header_read_timeout: Duration,
     /// Longest silence inside a request body; beyond it 408. Default 60 s.
     pub body_read_timeout: Duration,
@@ -31,7 +32,8 @@ pub struct GatewayOptions {
     pub connect_timeout: Duration,
     /// Time from sending a request to the head of its response; beyond it 504. Default 600 s.
     pub response_header_timeout: Duration,
-    /// Silence inside a response after which it counts as broken, noticed after at most twice this. Default 600 s.
+    /// Silence inside a response after which it counts as broken, noticed after at most twice this. Also how long a client may take nothing of a response
+    /// that is there; beyond it the client counts as gone. Default 600 s.
     pub response_idle_timeout: Duration,
     /// How long an engine connection is kept for the next request. Default 60 s.
     pub engine_keep_alive_timeout: Duration,

@@ -7,8 +7,8 @@ use http::{Response, StatusCode, request};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use pointsman_core::Nanos;
 use pointsman_core::headers::REQUEST_ID;
+use pointsman_core::{DropReason, ErrorCode, Nanos, Refusal};
 use pointsman_router::{Reading, RequestHead};
 use tokio::time::{Duration, timeout};
 
@@ -16,6 +16,7 @@ use crate::answer::{self, Body};
 use crate::budget::Held;
 use crate::gateway::Shared;
 use crate::hop;
+use crate::pieces::Pieces;
 
 /// Unread request bytes of a refused request that are taken and dropped, so that the client gets to read why instead of a reset, at most for this long.
 const LINGER: Duration = Duration::from_secs(2);
@@ -77,7 +78,7 @@ pub(crate) async fn body(
     if body.size_hint().lower() > options.max_body_bytes {
         return Err(refuse_large(shared, parts, body));
     }
-    let mut total = 0_u64;
+    let (mut total, mut pieces) = (0_u64, Pieces::default());
     while !body.is_end_stream() {
         let frame = match timeout(options.body_read_timeout, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
@@ -97,18 +98,21 @@ pub(crate) async fn body(
         if total > options.max_body_bytes {
             return Err(refuse_large(shared, parts, body));
         }
-        if !held.take(chunk.len(), options.buffer_budget_bytes) {
+        let bytes = chunk.len();
+        let beside = pieces.push(chunk, body.is_end_stream(), |piece| reading.push(piece));
+        if !held.take(bytes + beside, options.buffer_budget_bytes) {
             drop(held);
             shared.metrics.refuse("buffer_budget");
             let limit = options.buffer_budget_bytes;
             let message = format!("too many request bytes are being held (limit {limit}); try again later");
             let mut response = answer::error(StatusCode::SERVICE_UNAVAILABLE, &message);
             response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+            answer::because(&mut response, DropReason::Saturated);
             linger(parts, body, &mut response);
             return Err(Stop::Answer(Box::new(response)));
         }
-        reading.push(chunk);
     }
+    pieces.finish(|piece| reading.push(piece));
     Ok(held)
 }
 
@@ -119,6 +123,25 @@ fn refuse_large(shared: &Shared, parts: &request::Parts, body: Incoming) -> Stop
         answer::error(StatusCode::PAYLOAD_TOO_LARGE, &format!("the request body is larger than {limit} bytes"));
     linger(parts, body, &mut response);
     Stop::Answer(Box::new(response))
+}
+
+/// The answer to a request with more header lines than are taken.
+pub(crate) fn refuse_headers(shared: &Shared, parts: &request::Parts, body: Incoming) -> Response<Body> {
+    shared.metrics.refuse("too_many_headers");
+    let mut response =
+        answer::error(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "the request has too many header lines");
+    linger(parts, body, &mut response);
+    response
+}
+
+/// The answer to a request that comes after shutdown has begun.
+pub(crate) fn refuse_late(shared: &Shared, parts: &request::Parts, body: Incoming) -> Response<Body> {
+    shared.metrics.refuse("shutting_down");
+    let refusal =
+        Refusal::new(ErrorCode::ServiceUnavailable, "this gateway is shutting down").because(DropReason::ShuttingDown);
+    let mut response = answer::refused(&refusal, None);
+    linger(parts, body, &mut response);
+    response
 }
 
 /// Lets the client finish sending for a moment, then closes.

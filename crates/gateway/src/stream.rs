@@ -14,7 +14,6 @@ use pointsman_scheduling::Termination;
 use tokio::time::{Instant, Sleep};
 
 use crate::answer;
-use crate::budget::Held;
 use crate::gateway::Shared;
 use crate::upstream::{Link, Sender};
 
@@ -43,7 +42,6 @@ pub(crate) struct Passing {
     routed: Option<Box<Routed>>,
     connection: Option<(Arc<Link>, Sender)>,
     shared: Arc<Shared>,
-    _held: Held,
 }
 
 impl std::fmt::Debug for Passing {
@@ -59,7 +57,6 @@ impl Passing {
         routed: Box<Routed>,
         connection: (Arc<Link>, Sender),
         shared: Arc<Shared>,
-        held: Held,
     ) -> Self {
         let quiet = Quiet { limit: shared.options.response_idle_timeout, moved: false, sleep: None };
         Self {
@@ -72,7 +69,6 @@ impl Passing {
             routed: Some(routed),
             connection: Some(connection),
             shared,
-            _held: held,
         }
     }
 

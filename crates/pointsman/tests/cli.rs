@@ -89,7 +89,31 @@ fn check_ends_with_0_for_what_can_be_used_and_with_1_for_what_cannot() {
     let both = pointsman(&["check", &good, &bad]);
     assert_eq!(code(&both), 1);
     assert!(out(&both).starts_with(&format!("{good}: no faults\n{bad}:4:")), "{}", out(&both));
-    assert_eq!(code(&pointsman(&["check", "/nonexistent/epp.yaml"])), 3);
+}
+
+#[test]
+fn check_takes_a_file_that_cannot_be_read_as_a_fault_and_goes_on_with_the_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (good, bad) = (file(&folder, "good.yaml", GOOD), file(&folder, "bad.yaml", BAD));
+    let itself = folder.path().to_str().expect("UTF-8");
+    let all = pointsman(&["check", "/nonexistent/epp.yaml", itself, &bad, &good]);
+    let text = out(&all);
+    assert_eq!(code(&all), 1, "{text}");
+    for part in [
+        "/nonexistent/epp.yaml: cannot be read: No such file",
+        &format!("{itself}: cannot be read: Is a directory"),
+        &format!("{bad}:4:"),
+        &format!("{good}: no faults\n"),
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    let report = pointsman(&["check", "--json", "/nonexistent/epp.yaml", &good]);
+    let report: serde_json::Value = serde_json::from_str(&out(&report)).expect("JSON");
+    assert_eq!((&report[0]["usable"], &report[1]["usable"]), (&false.into(), &true.into()));
+    assert!(report[0]["faults"][0]["message"].as_str().is_some_and(|m| m.contains("No such file")), "{report}");
+    // To a start it is an error like any other that keeps it from running.
+    let serve = pointsman(&["serve", "--config-file", "/nonexistent/epp.yaml"]);
+    assert!(code(&serve) == 3 && err(&serve).contains("/nonexistent/epp.yaml"), "{}", err(&serve));
 }
 
 #[test]
@@ -229,10 +253,40 @@ fn the_files_in_the_docs_can_be_used_as_they_stand() {
     let config = file(&folder, "epp.yaml", &block_of("configuration.md", "# epp.yaml"));
     let check = pointsman(&["check", &config]);
     assert_eq!((code(&check), out(&check)), (0, format!("{config}: no faults\n")));
-    let list = file(&folder, "engines.yaml", &block_of("getting-started.md", "# engines.yaml"));
+    for (page, first) in [("getting-started.md", "# engines.yaml"), ("serve.md", "# engines-tls.yaml")] {
+        endpoints_file_is_fine(&folder, &block_of(page, first));
+    }
+}
+
+fn endpoints_file_is_fine(folder: &tempfile::TempDir, text: &str) {
+    assert!(text.contains("endpoints:"), "{text}");
+    let list = file(folder, "engines.yaml", text);
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address").to_string();
     let serve = pointsman(&["serve", "--listen", &address, "--admin-listen", "127.0.0.1:0", "--endpoints-file", &list]);
     // It came as far as the port: the file was fine.
     assert!(code(&serve) == 3 && err(&serve).contains("--listen"), "{}", err(&serve));
+}
+
+/// Flags of other programs that the docs speak of.
+const FOREIGN: [&str; 2] = ["--release", "--enable-prompt-tokens-details"];
+
+#[test]
+fn every_flag_in_the_docs_exists() {
+    let commands = ["serve", "explain", "status", "drain", "undrain", "check", "engine"];
+    let helps: String = commands.iter().map(|command| out(&pointsman(&[command, "--help"]))).collect();
+    let flag = |c: char| c.is_ascii_lowercase() || c == '-';
+    let flags_of = |text: &str| -> std::collections::BTreeSet<String> {
+        let words = text.split(|c: char| !(flag(c) || c.is_ascii_digit()));
+        words.filter(|w| w.starts_with("--") && w.len() > 3 && w.chars().all(flag)).map(str::to_owned).collect()
+    };
+    let known = flags_of(&helps);
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let docs = std::fs::read_dir(root.join("docs")).expect("a folder").map(|entry| entry.expect("an entry").path());
+    for page in docs.chain([root.join("README.md")]).filter(|page| page.extension().is_some_and(|e| e == "md")) {
+        let text = std::fs::read_to_string(&page).unwrap_or_else(|e| panic!("{}: {e}", page.display()));
+        for flag in flags_of(&text) {
+            assert!(known.contains(&flag) || FOREIGN.contains(&&*flag), "{}: {flag} does not exist", page.display());
+        }
+    }
 }

@@ -2,8 +2,8 @@
 //!
 //! A server process plays N engines (one address each) that show a real vLLM page of 68 KB. A client process, whose processor time is measured,
 //! fetches every page every 50 ms: once as a plain hyper client that drops what comes, once as [`Sources`] with the default extractor, once with
-//! health checks and model lists besides. Printed: processor time per wall time, ratio to the plain client per page made, pages made of those due, memory, pages
-//! that came after the next one was due (late).
+//! health checks and model lists besides (`all`), once with these on two threads (`all-2`). Printed: processor time per wall time, ratio to the
+//! plain client per page made, pages made of those due, memory, pages that came after the next one was due (late).
 //!
 //! `cargo bench -p pointsman-sources --bench scrape`, optionally with numbers of engines.
 #![expect(clippy::print_stdout, reason = "figures go to the terminal")]
@@ -42,7 +42,7 @@ fn main() {
             let (engines, port) = (engines.parse().expect("a number"), port.parse().expect("a port"));
             match mode {
                 "plain" => runtime().block_on(plain(engines, port)),
-                _ => sources(mode == "all", engines, port),
+                _ => sources(mode != "scrape", if mode == "all-2" { 2 } else { 1 }, engines, port),
             }
         }
         _ => compare(),
@@ -59,7 +59,7 @@ fn compare() {
     println!("engines  mode      cpu %  ratio  pages made / due      rss MiB    late dropped failed");
     for engines in wanted {
         let mut base = f64::NAN;
-        for mode in ["plain", "scrape", "all"] {
+        for mode in ["plain", "scrape", "all", "all-2"] {
             let role = format!("{mode} {engines} {}", port.trim());
             let out = Command::new(&me).env(ROLE, role).output().expect("a client");
             let text = String::from_utf8_lossy(&out.stdout);
@@ -151,13 +151,14 @@ async fn plain(engines: u32, port: u16) {
     report(processor_time() - cpu, pages.load(Ordering::Relaxed) - made, late, (0, 0));
 }
 
-fn sources(all: bool, engines: u32, port: u16) {
+fn sources(all: bool, threads: usize, engines: u32, port: u16) {
     let clock = Arc::new(SystemClock::default());
     let fleet = Fleet::new(clock.clone());
     let options = CompileOptions { allow_experimental: false, default: DefaultProfile::Serve, states: Arc::default() };
     let compiled = compile(b"", &options, &mut Faults::new()).expect("the default configuration");
     let scrape = ScrapeSource::compile_all(&compiled.sources).expect("the default source");
     let mut options = SourcesOptions::new(TlsClient::insecure());
+    options.threads = threads;
     if !all {
         options.health = None;
         options.models_interval = None;

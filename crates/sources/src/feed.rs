@@ -23,26 +23,30 @@ pub struct SourcesOptions {
     /// Time between two fetches of one metrics page, where its source names no interval; at least
     /// [`SHORTEST_TICK`](crate::SHORTEST_TICK).
     pub base_interval: Duration,
+    /// What fetching one metrics page may take, connecting included.
+    pub scrape_timeout: Duration,
     /// How endpoints are checked; `None`: not at all, an endpoint is ready when discovery says so.
     pub health: Option<HealthOptions>,
-    /// Time between two looks at an engine's list of models; `None`: never.
+    /// Time between two looks at an engine's list of models, at least 10 ms; `None`: never.
     pub models_interval: Option<Duration>,
     /// How engines reached over TLS are verified when their health and models are asked for.
     pub tls: TlsClient,
-    /// Threads that fetch. One is enough for several hundred engines at 50 ms.
+    /// Threads that fetch. One has time enough for several hundred engines at 50 ms, but a second one gets to run more often where the processors
+    /// are busy with other things: with 500 engines and two busy loops on two cores, half as many pages again are made.
     pub threads: usize,
 }
 
 impl SourcesOptions {
-    /// Pages every 50 ms, health every second, models every ten, on one thread.
+    /// Pages every 50 ms with a second to answer, health every second, models every ten, on two threads.
     #[must_use]
     pub fn new(tls: TlsClient) -> Self {
         Self {
             base_interval: Duration::from_millis(50),
+            scrape_timeout: Duration::from_secs(1),
             health: Some(HealthOptions::default()),
-            models_interval: Some(Duration::from_secs(10)),
+            models_interval: Some(Duration::from_secs(2)),
             tls,
-            threads: 1,
+            threads: 2,
         }
     }
 }
@@ -105,6 +109,7 @@ impl Sources {
             stats: Arc::clone(&stats),
             tls: options.tls,
             base_interval: options.base_interval,
+            scrape_timeout: options.scrape_timeout,
             health: options.health.clone().map(Arc::new),
             models_interval: options.models_interval,
         });

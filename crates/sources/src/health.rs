@@ -9,18 +9,22 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use pointsman_core::Clock;
-use pointsman_fleet::{Condition, Endpoint};
+use pointsman_fleet::{Condition, Endpoint, Labels};
+use pointsman_plugins::data_layer::core_metrics_extractor::{LABEL, OLD_LABEL};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::http::{Client, Discard, FetchError, Get, Peer};
 use crate::shard::Shared;
 
+/// Shortest time between two checks of one endpoint, whatever is asked for.
+const SHORTEST: Duration = Duration::from_millis(10);
+
 /// How endpoints are checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthOptions {
-    /// What is asked for, beginning with `/`.
-    pub path: String,
-    /// Time between two checks of one endpoint.
+    /// What is asked for, beginning with `/`; `None`: what engines of the endpoint's kind answer, as its label names it.
+    pub path: Option<String>,
+    /// Time between two checks of one endpoint; at least 10 ms.
     pub interval: Duration,
     /// What an answer may take.
     pub timeout: Duration,
@@ -29,9 +33,23 @@ pub struct HealthOptions {
 }
 
 impl Default for HealthOptions {
-    /// `/health` every second, a second to answer, out after two failures.
+    /// The engine's own path every second, a second to answer, out after two failures.
     fn default() -> Self {
-        Self { path: "/health".into(), interval: Duration::from_secs(1), timeout: Duration::from_secs(1), failures: 2 }
+        Self { path: None, interval: Duration::from_secs(1), timeout: Duration::from_secs(1), failures: 2 }
+    }
+}
+
+impl HealthOptions {
+    /// What an endpoint with these labels is asked for.
+    fn path_for(&self, labels: &Labels) -> &str {
+        if let Some(path) = &self.path {
+            return path;
+        }
+        match labels.get(LABEL).or_else(|| labels.get(OLD_LABEL)) {
+            // The inference protocol that Triton speaks has a path of its own for it.
+            Some("triton" | "triton-tensorrt-llm") => "/v2/health/ready",
+            _ => "/health",
+        }
     }
 }
 
@@ -124,7 +142,7 @@ pub(crate) async fn watch(
     shared: Arc<Shared>,
 ) {
     let peer = Peer::api(&endpoint.meta, &shared.tls);
-    let get = Get::new(&peer, &options.path, "*/*");
+    let get = Get::new(&peer, options.path_for(&endpoint.meta.labels), "*/*");
     let mut client = Client::new(peer, Arc::clone(&shared.connects));
     loop {
         let begun = Instant::now();
@@ -133,7 +151,7 @@ pub(crate) async fn watch(
             Err(_) => Err(FetchError::Late(options.timeout)),
         };
         probe.answered(Answer::of(fetched), &endpoint, &*shared.clock);
-        sleep_until((begun + options.interval).max(Instant::now())).await;
+        sleep_until((begun + options.interval.max(SHORTEST)).max(Instant::now())).await;
     }
 }
 
@@ -151,6 +169,31 @@ mod tests {
         let Change::Added(endpoint) = fleet.upsert(EndpointMeta::new(name, "10.0.0.1", 8000)) else { panic!("added") };
         let probe = Probe::begin(&endpoint, options, &*clock);
         (endpoint, probe, clock)
+    }
+
+    #[test]
+    fn every_engine_kind_is_asked_for_the_path_it_answers_unless_one_is_given() {
+        for (kind, want) in [
+            ("vllm", "/health"),
+            ("sglang", "/health"),
+            ("trtllm-serve", "/health"),
+            ("triton-tensorrt-llm", "/v2/health/ready"),
+            ("triton", "/v2/health/ready"),
+            ("llama-cpp", "/health"),
+            ("tgi", "/health"),
+            ("of-my-own", "/health"),
+            ("", "/health"),
+        ] {
+            for label in [LABEL, OLD_LABEL] {
+                let labels: Labels = [(label, kind)].into_iter().collect();
+                assert_eq!(HealthOptions::default().path_for(&labels), want, "{label}={kind}");
+                let given = HealthOptions { path: Some("/ping".into()), ..HealthOptions::default() };
+                assert_eq!(given.path_for(&labels), "/ping");
+            }
+        }
+        assert_eq!(HealthOptions::default().path_for(&Labels::default()), "/health");
+        let both: Labels = [(LABEL, "vllm"), (OLD_LABEL, "triton")].into_iter().collect();
+        assert_eq!(HealthOptions::default().path_for(&both), "/health", "the newer label decides");
     }
 
     fn failing() -> Answer {

@@ -4,7 +4,7 @@
 //!
 //! * **scrape**: the metrics page, every 50 ms, on a beat that spreads the endpoints evenly in time; a [`ScrapeSource`] says where the page
 //!   is, an [`Extractor`] reads it;
-//! * **health**: is it there and able? [`HealthOptions`]; owner of [`Condition::Probe`](pointsman_fleet::Condition::Probe);
+//! * **health**: is it there and able, asked at the path of its engine kind? [`HealthOptions`]; owner of [`Condition::Probe`](pointsman_fleet::Condition::Probe);
 //! * **models**: the list of models it serves.
 //!
 //! [`Discovery`] says who the endpoints are: fixed addresses ([`endpoints_of`]) and a watched file ([`EndpointsFile`]).
@@ -30,4 +30,4 @@ pub use feed::{Sources, SourcesOptions, SourcesStats};
 pub use health::HealthOptions;
 pub use http::{FetchError, TlsClient, TlsError, TlsOptions};
 pub use schedule::SHORTEST_TICK;
-pub use scrape::{Counters, Extracted, Extractor, ScrapeSource};
+pub use scrape::{Counters, Extracted, Extractor, Missing, ScrapeSource};

@@ -12,6 +12,8 @@ use crate::shard::Shared;
 
 /// Time between two looks while the engine does not answer.
 const SOON: Duration = Duration::from_secs(1);
+/// Shortest time between two looks, whatever is asked for.
+const SHORTEST: Duration = Duration::from_millis(10);
 const DEADLINE: Duration = Duration::from_secs(2);
 /// Most models taken from one engine, and most bytes of one name.
 const MOST: usize = 10_000;
@@ -33,6 +35,7 @@ pub(crate) async fn watch(endpoint: Arc<Endpoint>, interval: Duration, shared: A
     let peer = Peer::api(&endpoint.meta, &shared.tls);
     let get = Get::new(&peer, "/v1/models", "application/json");
     let mut client = Client::new(peer, Arc::clone(&shared.connects));
+    let interval = interval.max(SHORTEST);
     loop {
         let begun = Instant::now();
         let mut page = shared.pages.take();

@@ -52,6 +52,22 @@ impl Beat {
         }
     }
 
+    /// When to fetch next, after a fetch that was due at `due`, began at `begun` and ended `now`: at the next moment, or at once when one has
+    /// just passed because the fetch began late.
+    ///
+    /// That is what a busy machine does to all of them; it must not cost every second page. An engine that takes a whole period for its page is
+    /// not asked again at once: it would have nothing else to do.
+    pub(crate) fn next(&self, due: Instant, begun: Instant, now: Instant) -> Instant {
+        let after = self.after(now);
+        let took = now.saturating_duration_since(begun);
+        match after.checked_sub(self.period) {
+            Some(passed) if passed > due && took < self.period && now.duration_since(passed) < self.period / 2 => {
+                passed
+            }
+            _ => after,
+        }
+    }
+
     /// How many moments lie strictly between two moments of the beat.
     pub(crate) fn skipped(&self, from: Instant, to: Instant) -> u64 {
         let periods = to.saturating_duration_since(from).as_secs_f64() / self.period.as_secs_f64();
@@ -112,8 +128,31 @@ mod tests {
         assert_eq!(second - first, ms(50));
         assert_eq!(beat.after(first + ms(49)), second);
         assert_eq!(beat.skipped(first, second), 0);
+        assert_eq!(beat.next(first, first, first + ms(49)), second);
         let late = beat.after(first + ms(170));
         assert_eq!(late - first, ms(200));
         assert_eq!(beat.skipped(first, late), 3);
+    }
+
+    #[test]
+    fn a_moment_that_passed_because_the_fetch_began_late_is_made_up_for() {
+        let first = Instant::now();
+        let beat = Beat::new(first, ms(50), 0);
+        for (begun, ended, next, skipped) in [
+            (0, 0, 50, 0),
+            (20, 30, 50, 0),
+            (40, 51, 50, 0),
+            (60, 74, 50, 0),
+            (60, 76, 100, 1),
+            (80, 120, 100, 1),
+            (1_000, 1_010, 1_000, 19),
+            // Slow itself.
+            (0, 50, 100, 1),
+            (1, 60, 100, 1),
+            (0, 130, 150, 2),
+        ] {
+            let at = beat.next(first, first + ms(begun), first + ms(ended));
+            assert_eq!((at - first, beat.skipped(first, at)), (ms(next), skipped), "{begun} to {ended} ms");
+        }
     }
 }

@@ -31,6 +31,7 @@ pub(crate) struct Shared {
     /// For endpoints reached over TLS.
     pub(crate) tls: TlsClient,
     pub(crate) base_interval: Duration,
+    pub(crate) scrape_timeout: Duration,
     pub(crate) health: Option<Arc<HealthOptions>>,
     pub(crate) models_interval: Option<Duration>,
 }

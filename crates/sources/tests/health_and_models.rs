@@ -71,6 +71,29 @@ async fn a_path_that_does_not_exist_there_puts_nobody_out() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_engine_is_asked_at_the_path_of_its_kind_and_a_given_path_is_for_all() {
+    let (by_kind, given) = (
+        only_checks(),
+        Fed::with(Vec::new(), |options| {
+            checks(options);
+            options.health.as_mut().unwrap().path = Some("/ping".into());
+        }),
+    );
+    for (kind, path) in [("vllm", "/health"), ("triton", "/v2/health/ready")] {
+        for (fed, path) in [(&by_kind, path), (&given, "/ping")] {
+            let engine = Engine::start().await;
+            engine.reply(path, Reply::ok(""));
+            let mut meta = engine.meta(kind);
+            meta.labels = [("llm-d.ai/engine-type", kind)].into_iter().collect();
+            let endpoint = fed.add(meta);
+            until("asked", || engine.asked(path) > 1).await;
+            assert!(endpoint.ready());
+            assert_eq!(engine.seen.requests.lock().len(), 1, "and nowhere else");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_is_not_ready_before_its_first_answer() {
     let fed = only_checks();
     let engine = Engine::start().await;

@@ -128,6 +128,51 @@ async fn an_endpoint_never_scraped_is_unknown_and_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn br_27_a_page_that_lacks_a_family_says_so_in_the_state_and_the_rest_stays_current() {
+    let fed = Fed::scraping_only();
+    let engine = Engine::start().await;
+    let renamed = PAGE.replace("vllm:kv_cache_usage_perc", "vllm:called_otherwise");
+    engine.reply("/metrics", Reply::ok(renamed.clone()));
+    let endpoint = fed.add(engine.meta("a"));
+    let error = || endpoint.engine.last_error().as_deref().map(str::to_owned);
+    until("said", || error().as_deref() == Some("the metrics page has no KV cache usage")).await;
+    let view = endpoint.engine.view();
+    assert_eq!((view.waiting, view.running, view.known_kv()), (3.0, 4.0, false));
+    assert!(endpoint.engine.scraped_at().0 != 0 && fed.count.extract.load(Ordering::SeqCst) > 0);
+    engine.reply("/metrics", Reply::ok(renamed.replace(" 3", " 5").replace(" 4", " NaN")));
+    let both = "the metrics page has no count of running requests, no KV cache usage";
+    until("both said", || error().as_deref() == Some(both)).await;
+    assert_eq!(endpoint.engine.view().waiting, 5.0);
+    engine.reply("/metrics", Reply::ok(PAGE));
+    until("complete", || endpoint.engine.view().known_kv() && error().is_none()).await;
+    pause(150).await;
+    assert_eq!(error(), None);
+
+    let triton = Engine::start().await;
+    triton.reply("/metrics", Reply::ok("nv_inference_pending_request_count 2\n"));
+    let mut meta = triton.meta("triton");
+    meta.labels = [("llm-d.ai/engine-type", "triton")].into_iter().collect();
+    let counted = fed.count.extract.load(Ordering::SeqCst);
+    let endpoint = fed.add(meta);
+    until("read", || triton.asked("/metrics") > 3).await;
+    assert_eq!((endpoint.engine.view().waiting, endpoint.engine.last_error()), (2.0, None));
+    assert_eq!(fed.count.extract.load(Ordering::SeqCst), counted, "it has no such families: it misses none");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_a_page_may_take_is_as_set() {
+    let fed = Fed::start(|o| {
+        (o.health, o.models_interval) = (None, None);
+        o.scrape_timeout = Duration::from_millis(80);
+    });
+    let engine = Engine::start().await;
+    engine.reply("/metrics", Reply::Silence);
+    let endpoint = fed.add(engine.meta("a"));
+    until("given up", || endpoint.engine.last_error().is_some()).await;
+    assert_eq!(endpoint.engine.last_error().as_deref(), Some("no answer within 80 ms"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_slow_engine_delays_nobody_and_connections_are_kept() {
     let fed = Fed::scraping_only();
     let (slow, quick) = (Engine::start().await, Engine::start().await);

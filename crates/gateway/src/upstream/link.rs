@@ -113,13 +113,7 @@ impl Links {
                         link.close_idle();
                     }
                 }
-                FleetEvent::Removed(endpoint) => {
-                    links.by_id.rcu(|map| {
-                        let mut map = HashMap::clone(map);
-                        map.remove(&endpoint.id);
-                        map
-                    });
-                }
+                FleetEvent::Removed(endpoint) => links.remove(endpoint),
             }
         }));
         links
@@ -134,12 +128,51 @@ impl Links {
         if endpoint.left() {
             return new;
         }
+        self.insert(endpoint, new)
+    }
+
+    fn insert(&self, endpoint: &Endpoint, new: Arc<Link>) -> Arc<Link> {
         let mut found = Arc::clone(&new);
         self.by_id.rcu(|map| {
             let mut map = HashMap::clone(map);
             found = Arc::clone(map.entry(endpoint.id).or_insert_with(|| Arc::clone(&new)));
             map
         });
+        // Had it left before this, the news of it came too early to remove what was put in here.
+        if endpoint.left() {
+            self.remove(endpoint);
+        }
         found
+    }
+
+    fn remove(&self, endpoint: &Endpoint) {
+        self.by_id.rcu(|map| {
+            let mut map = HashMap::clone(map);
+            map.remove(&endpoint.id);
+            map
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pointsman_core::{EndpointName, ManualClock};
+    use pointsman_fleet::EndpointMeta;
+
+    use super::*;
+
+    #[test]
+    fn an_endpoint_that_leaves_while_its_link_is_made_leaves_none() {
+        let fleet = Fleet::new(Arc::new(ManualClock::default()));
+        let links = Links::new(&fleet, Duration::from_secs(60));
+        let name = EndpointName::new("default", "e0");
+        fleet.upsert(EndpointMeta::new(name.clone(), "127.0.0.1", 8000));
+        let endpoint = Arc::clone(&fleet.snapshot().endpoints[0]);
+        assert!(Arc::ptr_eq(&links.of(&endpoint), &links.of(&endpoint)));
+        fleet.remove(&name);
+        assert!(links.by_id.load().is_empty());
+        // As if it had left right after it was looked at.
+        links.insert(&endpoint, Arc::new(Link::new(&endpoint, links.keep)));
+        assert!(links.by_id.load().is_empty());
     }
 }

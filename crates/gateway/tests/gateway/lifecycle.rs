@@ -122,6 +122,32 @@ async fn shutdown_lets_running_streams_finish_and_takes_no_new_connections() {
 }
 
 #[tokio::test]
+async fn br_33_a_request_that_comes_after_the_drain_began_is_told_so_and_routed_nowhere() {
+    let engine = Engine::start(|_| Reply::Write(ok("application/json", "{}"))).await;
+    let mut gateway = Running::start(&[engine.address], GatewayOptions::default()).await;
+    // Both connections are open, and neither has a request on it yet.
+    let (mut late, mut probe) = (gateway.client().await, gateway.client().await);
+    late.send("POST /v1/chat").await;
+    probe.send("GET /rea").await;
+    eventually("both are being served", || gateway.page().contains("pointsman_gateway_connections 2")).await;
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    gateway.stop();
+    eventually("the drain begins", || std::net::TcpStream::connect(gateway.address).is_err()).await;
+    probe.send("dyz HTTP/1.1\r\nhost: g\r\n\r\n").await;
+    let unready = probe.answer().await.unwrap();
+    assert_eq!((unready.status(), &*unready.raw), (503, &b"shutting down\n"[..]));
+    late.send(&chat("x")["POST /v1/chat".len()..]).await;
+    let answer = late.answer().await.unwrap();
+    assert_eq!((answer.status(), answer.header(DROP_REASON)), (503, Some("rejected-shutting-down")));
+    assert_eq!(answer.header("connection"), Some("close"));
+    assert_eq!(answer.json()["error"]["code"], 503);
+    assert_eq!(late.rest().await, "", "the connection ends");
+    tokio::time::timeout(SOON, &mut gateway.task).await.expect("it ends").unwrap();
+    assert_eq!((engine.count(), gateway.records().len()), (0, 0));
+    assert!(gateway.page().contains(r#"pointsman_gateway_refusals_total{reason="shutting_down"} 1"#));
+}
+
+#[tokio::test]
 async fn what_does_not_finish_in_time_is_cut_and_recorded_as_such() {
     for begun in [true, false] {
         let engine =

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::support::*;
+use pointsman_core::headers::DROP_REASON;
 use pointsman_gateway::GatewayOptions;
 
 async fn engine() -> Engine {
@@ -17,7 +18,7 @@ async fn a_body_longer_than_allowed_is_413_before_it_is_read() {
     let mut client = gateway.client().await;
     client.send("POST /v1/chat/completions HTTP/1.1\r\nhost: g\r\ncontent-length: 1001\r\n\r\n").await;
     let answer = client.answer().await.unwrap();
-    assert_eq!(answer.status(), 413);
+    assert_eq!((answer.status(), answer.header(DROP_REASON)), (413, None));
     assert_eq!(answer.json()["error"]["code"], 413);
     assert!(answer.json()["error"]["message"].as_str().unwrap().contains("1000 bytes"), "{:?}", answer.json());
     // Of unknown length: when it is too much.
@@ -60,7 +61,7 @@ async fn request_bytes_beyond_the_budget_are_503_and_given_back_at_the_end() {
     assert_eq!(refused.status(), 503);
     assert_eq!(refused.header("retry-after"), Some("1"));
     assert!(refused.json()["error"]["message"].as_str().unwrap().contains("limit 10000"));
-    assert!(refused.header("x-llm-d-request-dropped-reason").is_none());
+    assert_eq!(refused.header(DROP_REASON), Some("rejected-saturated"));
     holding.send(&request[request.len() - 1..]).await;
     assert_eq!(holding.answer().await.unwrap().status(), 200);
     eventually("nothing is held", || gateway.page().contains("pointsman_gateway_buffered_bytes 0")).await;
@@ -94,6 +95,38 @@ async fn too_many_header_bytes_are_431() {
     assert_eq!(engine.count(), 1);
 }
 
+/// The same number whichever HTTP is spoken. Only what was understood as a request can be told more than the status.
+#[tokio::test]
+async fn more_than_a_hundred_header_lines_are_431() {
+    use http_body_util::{BodyExt, Full};
+    let engine = engine().await;
+    let gateway = Running::start(&[engine.address], GatewayOptions::default()).await;
+    // Host, type and length make it 100.
+    let lines = |n: usize| (3..n).map(|i| format!("x-h{i}: 1\r\n")).collect::<String>();
+    let path = "/v1/chat/completions";
+    assert_eq!(gateway.ask(post_with(path, &lines(100), chat_body("x"))).await.status(), 200);
+    let refused = gateway.ask(post_with(path, &lines(101), chat_body("x"))).await;
+    assert_eq!((refused.status(), refused.body().len()), (431, 0));
+
+    let io = hyper_util::rt::TokioIo::new(tokio::net::TcpStream::connect(gateway.address).await.unwrap());
+    let executor = hyper_util::rt::TokioExecutor::new();
+    let (mut sender, connection) = hyper::client::conn::http2::handshake(executor, io).await.unwrap();
+    tokio::spawn(connection);
+    for (lines, status) in [(99, 200), (101, 431)] {
+        let mut request = hyper::Request::post(format!("http://gateway{path}"));
+        for i in 0..lines {
+            request = request.header(format!("x-h{i}"), "1");
+        }
+        let body = Full::new(bytes::Bytes::from(chat_body("x")));
+        let answer = sender.send_request(request.body(body).unwrap()).await.unwrap();
+        assert_eq!(answer.status(), status, "{lines}");
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        assert!(status == 200 || String::from_utf8_lossy(&body).contains("header lines"), "{body:?}");
+    }
+    assert_eq!(engine.count(), 2);
+    assert!(gateway.page().contains(r#"pointsman_gateway_refusals_total{reason="too_many_headers"} 1"#));
+}
+
 #[tokio::test]
 async fn what_is_not_http_is_400() {
     let engine = engine().await;
@@ -121,7 +154,9 @@ async fn a_slow_head_is_cut_and_a_slow_body_is_408() {
     let request = chat("slow");
     let mut client = gateway.client().await;
     client.send(&request[..request.len() - 5]).await;
-    assert_eq!(client.answer().await.unwrap().status(), 408);
+    let answer = client.answer().await.unwrap();
+    assert_eq!((answer.status(), answer.header(DROP_REASON)), (408, None));
+    assert!(gateway.page().contains(r#"pointsman_gateway_refusals_total{reason="body_timeout"} 1"#));
     // Idle between requests is not slow.
     let mut client = gateway.client().await;
     client.send(&request).await;

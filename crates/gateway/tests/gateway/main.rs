@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod failing;
+mod holding;
 mod lifecycle;
 mod limits;
 mod passing;

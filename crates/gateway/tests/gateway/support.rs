@@ -381,6 +381,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         tokio::time::timeout(SOON, read).await.expect("in time");
     }
 
+    /// Reads until so many bytes have come.
+    pub(crate) async fn at_least(&mut self, bytes: usize) {
+        let read = async {
+            while self.buffer.len() < bytes {
+                assert!(fill(&mut self.stream, &mut self.buffer).await.is_some(), "ended after {}", self.buffer.len());
+            }
+        };
+        tokio::time::timeout(SOON, read).await.expect("in time");
+    }
+
     /// Reads to the end of the connection.
     pub(crate) async fn rest(&mut self) -> String {
         let read = async { while fill(&mut self.stream, &mut self.buffer).await.is_some() {} };

@@ -3,7 +3,7 @@
 mod show;
 
 use std::io::{Read as _, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
@@ -60,7 +60,18 @@ pub(crate) fn run(options: &Check) -> Result<Exit, Failure> {
     let mut exit = Exit::Fine;
     let mut report = Vec::new();
     for file in &options.files {
-        let (name, bytes) = read(file)?;
+        let (name, bytes) = match read(file) {
+            Ok(found) => found,
+            Err(unreadable) => {
+                exit = Exit::No;
+                if options.json {
+                    report.push(unreadable.as_json());
+                } else {
+                    writeln!(out, "{unreadable}")?;
+                }
+                continue;
+            }
+        };
         let (compiled, faults) = checked(&bytes, options.allow_experimental_plugins, default, Arc::default());
         if compiled.is_none() {
             exit = Exit::No;
@@ -103,8 +114,38 @@ pub(crate) fn checked(
     (compiled, faults)
 }
 
+/// A file that could not be read, and why. Displays as one line that begins like a fault's: with the file.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    name: String,
+    reason: String,
+}
+
+impl std::fmt::Display for Unreadable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: cannot be read: {}", self.name, self.reason)
+    }
+}
+
+impl Unreadable {
+    /// One fault without a place, in the shape of the others.
+    fn as_json(&self) -> Value {
+        let fault = json!({
+            "severity": "error", "line": null, "column": null, "path": "",
+            "message": format!("cannot be read: {}", self.reason), "label": "", "help": null,
+        });
+        json!({"file": self.name, "usable": false, "errors": 1, "warnings": 0, "faults": [fault]})
+    }
+}
+
+impl From<Unreadable> for Failure {
+    fn from(unreadable: Unreadable) -> Self {
+        Self::new(format!("cannot read the configuration {}", unreadable.name)).why(unreadable.reason)
+    }
+}
+
 /// Reads a configuration file and says what to call it.
-pub(crate) fn read(file: &PathBuf) -> Result<(String, Vec<u8>), Failure> {
+pub(crate) fn read(file: &Path) -> Result<(String, Vec<u8>), Unreadable> {
     let mut bytes = Vec::new();
     let (name, result) = if file.as_os_str() == "-" {
         ("<stdin>".to_owned(), std::io::stdin().lock().take(MAX_BYTES + 1).read_to_end(&mut bytes))
@@ -112,14 +153,14 @@ pub(crate) fn read(file: &PathBuf) -> Result<(String, Vec<u8>), Failure> {
         let opened = std::fs::File::open(file).and_then(|f| f.take(MAX_BYTES + 1).read_to_end(&mut bytes));
         (file.display().to_string(), opened)
     };
-    match result {
+    let reason = match result {
         Ok(_) if bytes.len() as u64 > MAX_BYTES => {
-            Err(Failure::new(format!("{name} is too large for a configuration"))
-                .why(format!("it has more than {} MiB", MAX_BYTES >> 20)))
+            format!("it has more than {} MiB, too much for a configuration", MAX_BYTES >> 20)
         }
-        Ok(_) => Ok((name, bytes)),
-        Err(error) => Err(Failure::new(format!("cannot read the configuration {name}")).why(error)),
-    }
+        Ok(_) => return Ok((name, bytes)),
+        Err(error) => error.to_string(),
+    };
+    Err(Unreadable { name, reason })
 }
 
 fn as_json(name: &str, faults: &Faults, usable: bool, effective: Option<&Value>) -> Value {

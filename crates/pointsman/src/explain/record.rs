@@ -48,6 +48,31 @@ pub(crate) struct Candidate {
     pub(crate) prefix_match_tokens: u64,
 }
 
+/// Where a candidate fell out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum DroppedBy {
+    /// Before any filter: it was not ready.
+    NotReady,
+    /// Before any filter: its engine lists other models.
+    ModelNotListed,
+    /// Before any filter: the proxy does not allow it for this request.
+    NotInSubset,
+    /// At a filter.
+    Filter,
+}
+
+impl Candidate {
+    /// Where it fell out; `None` for one that was rated.
+    pub(crate) fn dropped(&self) -> Option<DroppedBy> {
+        self.dropped_by.as_deref().map(|by| match by {
+            "not-ready" => DroppedBy::NotReady,
+            "model-not-listed" => DroppedBy::ModelNotListed,
+            "not-in-subset" => DroppedBy::NotInSubset,
+            _ => DroppedBy::Filter,
+        })
+    }
+}
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Signals {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::record::{Candidate, Outcome, Profile, Record};
+use super::record::{Candidate, DroppedBy, Outcome, Profile, Record};
 use super::table;
 use crate::terminal::{Paint, ago, clean, count, millis, thousands};
 
@@ -73,21 +73,24 @@ fn head(out: &mut String, record: &Record, paint: Paint) {
 
 fn head_of_profile(out: &mut String, profile: &Profile) {
     let all = profile.candidates.len() as u64 + profile.omitted;
-    let unready = profile.candidates.iter().filter(|c| is_unready(c)).count() as u64;
-    let filtered =
-        profile.candidates.iter().filter(|c| c.dropped_by.is_some()).count() as u64 - unready + profile.omitted_dropped;
+    let of = |wanted: DroppedBy| profile.candidates.iter().filter(|c| c.dropped() == Some(wanted)).count();
+    let mut parts = vec![count(all, "endpoint"), format!("{} not ready", of(DroppedBy::NotReady))];
+    // What most pools never see is told only where it happens.
+    for (n, what) in
+        [(of(DroppedBy::ModelNotListed), "without the model"), (of(DroppedBy::NotInSubset), "not in the subset")]
+    {
+        if n > 0 {
+            parts.push(format!("{n} {what}"));
+        }
+    }
+    parts.push(format!("{} filtered", of(DroppedBy::Filter)));
+    if profile.omitted_dropped > 0 {
+        parts.push(format!("{} dropped and not listed", thousands(profile.omitted_dropped)));
+    }
     let picked = if profile.picked.is_empty() { "nobody picked" } else { "picked" };
+    parts.push(format!("{picked} by {}", clean(&profile.picker)));
     let label = format!("profile {}", clean(&profile.name));
-    let _ = writeln!(
-        out,
-        "{label:<22}   {}, {unready} not ready, {filtered} filtered, {picked} by {}",
-        count(all, "endpoint"),
-        clean(&profile.picker)
-    );
-}
-
-fn is_unready(candidate: &Candidate) -> bool {
-    candidate.dropped_by.as_deref() == Some("not-ready")
+    let _ = writeln!(out, "{label:<22}   {}", parts.join(", "));
 }
 
 fn candidates(out: &mut String, profile: &Profile, at: &str, paint: Paint) {
@@ -125,12 +128,18 @@ fn dropped(candidate: &Candidate, at: &str) -> String {
         .and_then(|since| between(since, at))
         .map_or_else(String::new, |age| format!(" for {}", ago(age)));
     let reason = clean(candidate.reason.as_deref().unwrap_or(""));
-    let by = clean(candidate.dropped_by.as_deref().unwrap_or(""));
-    match (is_unready(candidate), reason.is_empty()) {
-        (true, true) => format!("not ready{age}"),
-        (true, false) => format!("not ready{age}: {}", reason.strip_prefix("not ready: ").unwrap_or(&reason)),
-        (false, true) => format!("dropped by {by}"),
-        (false, false) => format!("dropped by {by}: {reason}"),
+    let or = |text: &str| if reason.is_empty() { text.to_owned() } else { reason.clone() };
+    match candidate.dropped() {
+        Some(DroppedBy::NotReady) if reason.is_empty() => format!("not ready{age}"),
+        Some(DroppedBy::NotReady) => {
+            format!("not ready{age}: {}", reason.strip_prefix("not ready: ").unwrap_or(&reason))
+        }
+        Some(DroppedBy::ModelNotListed) => or("the engine does not list the requested model"),
+        Some(DroppedBy::NotInSubset) => or("not in the subset that the proxy allows"),
+        Some(DroppedBy::Filter) | None => {
+            let by = clean(candidate.dropped_by.as_deref().unwrap_or(""));
+            if reason.is_empty() { format!("dropped by {by}") } else { format!("dropped by {by}: {reason}") }
+        }
     }
 }
 
@@ -181,19 +190,21 @@ fn prefix(record: &Record, profile: &Profile) -> Option<String> {
 }
 
 fn ages(profile: &Profile) -> String {
-    let rated: Vec<&Candidate> = profile.candidates.iter().filter(|c| !is_unready(c)).collect();
-    let known: Vec<(&Candidate, u64)> = rated.iter().filter_map(|c| Some((*c, c.signals.age_ms?))).collect();
+    // Of an endpoint that was out before any filter, nothing was looked up.
+    let read: Vec<&Candidate> =
+        profile.candidates.iter().filter(|c| matches!(c.dropped(), None | Some(DroppedBy::Filter))).collect();
+    let known: Vec<(&Candidate, u64)> = read.iter().filter_map(|c| Some((*c, c.signals.age_ms?))).collect();
     let (Some(least), Some(most)) = (known.iter().map(|k| k.1).min(), known.iter().map(|k| k.1).max()) else {
         return "no metrics were ever read".into();
     };
     let range = if least == most { thousands(least) } else { format!("{}-{}", thousands(least), thousands(most)) };
     let mut text = format!("metrics {range} ms old");
-    if known.len() > 1 && rated.len() <= NAMED {
+    if known.len() > 1 && read.len() <= NAMED {
         let each: Vec<String> =
             known.iter().map(|(c, age)| format!("{} {}", clean(&c.endpoint), thousands(*age))).collect();
         let _ = write!(text, " ({})", each.join(", "));
     }
-    let never: Vec<String> = rated.iter().filter(|c| c.signals.age_ms.is_none()).map(|c| clean(&c.endpoint)).collect();
+    let never: Vec<String> = read.iter().filter(|c| c.signals.age_ms.is_none()).map(|c| clean(&c.endpoint)).collect();
     if !never.is_empty() {
         let who = if never.len() <= NAMED { never.join(", ") } else { count(never.len() as u64, "endpoint") };
         let _ = write!(text, ", never read of {who}");

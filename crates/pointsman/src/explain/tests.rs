@@ -27,6 +27,24 @@ fn a_request_that_was_refused_before_any_profile_ran_is_told_as_such() {
     snapshot::same("explain-refused.txt", &shown(include_str!("../../tests/data/decision-refused.json"), false));
 }
 
+/// Each is another thing to look into, so each is counted and told by its own name.
+#[test]
+fn not_ready_without_the_model_outside_the_subset_and_filtered_are_told_apart() {
+    let text = shown(include_str!("../../tests/data/decision-out-before-any-filter.json"), false);
+    snapshot::same("explain-out-before-any-filter.txt", &text);
+    for part in [
+        "6 endpoints, 1 not ready, 2 without the model, 1 not in the subset, 1 filtered,",
+        "  B          the engine does not list the requested model\n",
+        "  C          the engine does not list the requested model\n",
+        "  D          not ready for 10s: health check failed: status 503\n",
+        "  E          not in the subset that the proxy allows\n",
+        "  F          dropped by utilization-filter: waiting is 900, limit 128\n",
+        "metrics 20 ms old (A 20, F 20)\n",
+    ] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+}
+
 #[test]
 fn a_record_with_every_key_missing_is_shown_without_a_panic() {
     assert!(shown("{}", true).contains("no profile ran"));

@@ -23,7 +23,7 @@ pub(super) struct Configuration {
 pub(super) fn load(options: &Serve, states: Arc<LearnedStates>) -> Result<Configuration, Rejected> {
     let (file, name, bytes) = match (&options.config_file, &options.config_text, options.demo) {
         (Some(path), ..) => {
-            let (name, bytes) = read(path)?;
+            let (name, bytes) = read(path).map_err(Failure::from)?;
             (name.clone(), name, bytes)
         }
         (None, Some(text), _) => ("--config-text".to_owned(), "--config-text".to_owned(), text.clone().into_bytes()),

@@ -179,7 +179,6 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use pointsman_fleet::Snapshot;
     use pointsman_scheduling::record::{DecisionId, Outcome, Steps};
 
     use super::*;
@@ -197,7 +196,7 @@ mod tests {
             prompt_tokens_estimated: 0,
             blocks: (64, 0),
             config_version: 1,
-            fleet: Arc::new(Snapshot::default()),
+            fleet: Arc::default(),
             profiles: Box::new([]),
             steps: Steps::default(),
             block_hashes: None,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pointsman_gateway::{EjectionOptions, GatewayOptions, ServerTls};
+use pointsman_sources::{HealthOptions, SHORTEST_TICK, SourcesOptions, TlsClient};
 
 use crate::failure::Failure;
 use crate::logging::Logging;
@@ -32,12 +33,27 @@ pub(crate) struct Serve {
     /// Simulated engines with frozen metrics
     #[arg(long, value_enum, conflicts_with_all = ["endpoints", "endpoints_file", "config_file", "config_text"], value_name = "NAME", help_heading = "Endpoints")]
     pub(super) demo: Option<DemoName>,
-    /// Path of the engines' health check; one that answers 404 says nothing
-    #[arg(long, default_value = "/health", value_parser = path, value_name = "PATH", help_heading = "Endpoints")]
-    pub(super) health_path: String,
+    /// Path of the engines' health check; one that answers 404 says nothing. Default: per engine, /v2/health/ready for Triton, /health for all others
+    #[arg(long, value_parser = path, value_name = "PATH", help_heading = "Endpoints")]
+    health_path: Option<String>,
+    /// Time between two health checks of an engine
+    #[arg(long, default_value = "1s", value_parser = at_least_10ms, value_name = "TIME", help_heading = "Endpoints")]
+    health_interval: Duration,
+    /// For an engine to answer a health check
+    #[arg(long, default_value = "1s", value_parser = at_least_10ms, value_name = "TIME", help_heading = "Endpoints")]
+    health_timeout: Duration,
+    /// Failed health checks in a row after which an engine gets no more requests; one good one brings it back
+    #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N", help_heading = "Endpoints")]
+    health_failures: u32,
+    /// Time between two looks at the list of models that an engine serves; a LoRA adapter loaded at run time is unknown for as long
+    #[arg(long, default_value = "2s", value_parser = at_least_10ms, value_name = "TIME", help_heading = "Endpoints")]
+    models_interval: Duration,
     /// Time between two readings of an engine's metrics (at least 50ms)
     #[arg(long, default_value = "50ms", value_parser = duration, value_name = "TIME", help_heading = "Endpoints")]
     pub(super) refresh_metrics_interval: Duration,
+    /// For an engine to show its metrics, connecting included
+    #[arg(long, default_value = "1s", value_parser = at_least_10ms, value_name = "TIME", help_heading = "Endpoints")]
+    scrape_timeout: Duration,
     /// Age at which metrics count as unknown; 0 keeps them for ever
     #[arg(long, default_value = "2s", value_parser = duration, value_name = "TIME", help_heading = "Endpoints")]
     pub(super) metrics_staleness_threshold: Duration,
@@ -137,7 +153,7 @@ pub(super) struct Gateway {
     /// How long a stop waits for running responses
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME")]
     pub(super) drain_timeout: Duration,
-    /// Failures in a row (502, 503, 504) after which an endpoint is put aside
+    /// Failures in a row (502, 503, 504, no answer) after which an endpoint is put aside; one that cannot be connected to is put aside at once
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=10_000), value_name = "N")]
     ejection_failures: u32,
     /// For how long at first; each further time without a success between is twice as long
@@ -208,6 +224,29 @@ impl Serve {
         }
     }
 
+    /// What is asked of every engine, and how often.
+    pub(super) fn sources_options(&self, tls: TlsClient) -> SourcesOptions {
+        SourcesOptions {
+            base_interval: self.refresh_metrics_interval.max(SHORTEST_TICK),
+            scrape_timeout: self.scrape_timeout,
+            health: Some(HealthOptions {
+                path: self.health_path.clone(),
+                interval: self.health_interval,
+                timeout: self.health_timeout,
+                failures: self.health_failures,
+            }),
+            models_interval: Some(self.models_interval),
+            ..SourcesOptions::new(tls)
+        }
+    }
+
+    /// Says that an interval is longer than asked for, where it is.
+    pub(super) fn raised(&self) -> Option<String> {
+        let (asked, least) = (self.refresh_metrics_interval, SHORTEST_TICK);
+        (asked < least)
+            .then(|| format!("--refresh-metrics-interval {asked:?} was raised to {least:?}, the shortest there is"))
+    }
+
     /// Whether clients speak TLS.
     pub(super) fn is_tls(&self) -> bool {
         self.gateway.tls_cert.is_some()
@@ -229,6 +268,12 @@ fn duration(text: &str) -> Result<Duration, String> {
         Ok(nanos) => u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| "a time cannot be negative".to_owned()),
         Err(_) => Err("write a number with its unit: 50ms, 2s, 1m30s".to_owned()),
     }
+}
+
+/// A duration that is neither nothing nor next to it: an interval or a time-out of 0 would be one no engine can meet.
+fn at_least_10ms(text: &str) -> Result<Duration, String> {
+    let time = duration(text)?;
+    if time >= Duration::from_millis(10) { Ok(time) } else { Err("the shortest time here is 10ms".to_owned()) }
 }
 
 /// A size in bytes, bare or with a unit.
@@ -282,6 +327,56 @@ mod tests {
     fn without_flags_the_gateway_has_its_documented_defaults() {
         let (ours, theirs) = (serve(&[]).gateway_options(), GatewayOptions::default());
         assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+    }
+
+    #[test]
+    fn without_flags_engines_are_asked_as_the_sources_do_by_themselves() {
+        let tls = TlsClient::insecure();
+        let (ours, theirs) = (serve(&[]).sources_options(tls.clone()), SourcesOptions::new(tls));
+        assert_eq!(format!("{ours:?}"), format!("{theirs:?}"));
+        assert_eq!(ours.health, theirs.health);
+        assert_eq!(serve(&[]).raised(), None);
+    }
+
+    #[test]
+    fn every_flag_about_asking_engines_reaches_the_sources() {
+        let flags = serve(&[
+            "--health-path=/ping",
+            "--health-interval=2s",
+            "--health-timeout=300ms",
+            "--health-failures=5",
+            "--scrape-timeout=400ms",
+            "--models-interval=1m",
+            "--refresh-metrics-interval=200ms",
+        ]);
+        let options = flags.sources_options(TlsClient::insecure());
+        let health = HealthOptions {
+            path: Some("/ping".into()),
+            interval: Duration::from_secs(2),
+            timeout: Duration::from_millis(300),
+            failures: 5,
+        };
+        assert_eq!(options.health, Some(health));
+        assert_eq!(options.scrape_timeout, Duration::from_millis(400));
+        assert_eq!(options.models_interval, Some(Duration::from_secs(60)));
+        assert_eq!((options.base_interval, flags.raised()), (Duration::from_millis(200), None));
+        for bad in [
+            "--health-interval=0",
+            "--health-timeout=1ms",
+            "--health-failures=0",
+            "--scrape-timeout=0",
+            "--models-interval=0s",
+        ] {
+            assert!(Cli::try_parse_from(["pointsman", "serve", bad]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_interval_below_50_ms_is_raised_and_that_is_said() {
+        let flags = serve(&["--refresh-metrics-interval=20ms"]);
+        assert_eq!(flags.sources_options(TlsClient::insecure()).base_interval, Duration::from_millis(50));
+        let said = flags.raised().expect("it was raised");
+        assert!(said.contains("20ms was raised to 50ms"), "{said}");
     }
 
     #[test]

@@ -7,8 +7,7 @@ use pointsman_fleet::EndpointMeta;
 use pointsman_plugins::{Compiled, LearnedStates};
 use pointsman_router::{Pool, PoolOptions};
 use pointsman_sources::{
-    Counters, Discovery, EndpointsFile, HealthOptions, ScrapeSource, Sources, SourcesOptions, TlsClient, TlsOptions,
-    endpoints_of,
+    Counters, Discovery, EndpointsFile, ScrapeSource, Sources, TlsClient, TlsOptions, endpoints_of,
 };
 
 use super::flags::Serve;
@@ -63,17 +62,17 @@ impl Wiring {
         }
         let tls_failed = |e: pointsman_sources::TlsError| Failure::new("TLS towards engines cannot be set up").why(e);
         let scrape = ScrapeSource::compile_all(&compiled.sources).map_err(tls_failed)?;
-        // Health and models are asked for over TLS where endpoints are https. Without any such the system's authorities need not exist.
+        // Health and models are asked for over TLS where endpoints are https, which those of a file may become at any time. Without any such the
+        // system's authorities need not exist.
         let wanted = TlsOptions {
             insecure_skip_verify: options.gateway.engine_insecure,
             ca: options.gateway.engine_ca.clone(),
             client_cert: None,
         };
         let secure = fixed.iter().any(|e| e.scheme == pointsman_fleet::Scheme::Https);
-        let tls = if secure || wanted.ca.is_some() {
-            TlsClient::new(&wanted).map_err(tls_failed)?
-        } else {
-            TlsClient::insecure()
+        let tls = match TlsClient::new(&wanted) {
+            Err(pointsman_sources::TlsError::NoRoots) if !secure => TlsClient::trusting_nobody(),
+            made => made.map_err(tls_failed)?,
         };
         Ok(Self { fixed, file, scrape, tls })
     }
@@ -92,11 +91,10 @@ impl Wiring {
     ) -> Result<Feed, Failure> {
         let (file, watch) = self.file.map_or((None, false), |(file, watch)| (Some(file), watch));
         let fixed = [self.fixed, simulated].concat();
-        let sources = SourcesOptions {
-            base_interval: options.refresh_metrics_interval,
-            health: Some(HealthOptions { path: options.health_path.clone(), ..HealthOptions::default() }),
-            ..SourcesOptions::new(self.tls)
-        };
+        if let Some(raised) = options.raised() {
+            tracing::warn!("{raised}");
+        }
+        let sources = options.sources_options(self.tls);
         let clock = Arc::clone(&pool.clock);
         let counters = Arc::new(Counted(Arc::clone(pool)));
         let sources = Sources::start(&pool.fleet, self.scrape, sources, clock, counters)

@@ -1,5 +1,6 @@
 //! Metrics pages: where they come from, what reads them, and the loop that fetches one page again and again.
 
+mod complaint;
 mod configured;
 mod task;
 
@@ -8,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pointsman_fleet::EndpointMeta;
-pub use pointsman_plugins::data_layer::core_metrics_extractor::Extracted;
+pub use pointsman_plugins::data_layer::core_metrics_extractor::{Extracted, Missing};
 
 use crate::http::TlsClient;
 pub(crate) use task::ScrapeTask;

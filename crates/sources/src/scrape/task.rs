@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use pointsman_core::Nanos;
 use pointsman_fleet::Endpoint;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -12,11 +13,10 @@ use crate::health::Probe;
 use crate::http::{Client, Discard, FetchError, Get, Peer};
 use crate::page::Page;
 use crate::schedule::Beat;
-use crate::scrape::{Extractor, ScrapeSource};
+use crate::scrape::complaint::{Complaint, Reading};
+use crate::scrape::{Extractor, Missing, ScrapeSource};
 use crate::shard::Shared;
 
-/// What a fetch may take, connecting included.
-const DEADLINE: Duration = Duration::from_secs(1);
 /// Longest pause after failures.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 const ACCEPT: &str = "text/plain;version=0.0.4,*/*;q=0.1";
@@ -33,7 +33,7 @@ pub(crate) struct ScrapeTask {
 impl ScrapeTask {
     /// Never ends by itself.
     ///
-    /// A moment of the beat that passes while a fetch is under way is dropped. After a failure, moments are skipped for a pause that doubles up to
+    /// A moment of the beat that passes while a fetch is under way is dropped, unless it has just passed and the fetch was quick. After a failure, moments are skipped for a pause that doubles up to
     /// a second: an engine that is gone is asked once a second, one that comes back is on its old beat again.
     pub(crate) async fn run(self, first: Instant) {
         let Self { source, endpoint, shared, .. } = &self;
@@ -42,29 +42,37 @@ impl ScrapeTask {
         let mut client = Client::new(peer, Arc::clone(&shared.connects));
         let stats = &shared.stats;
         let mut pause = Duration::ZERO;
+        let mut complaint = Complaint::default();
+        let mut lost = false;
         let mut due = first;
         loop {
             sleep_until(due).await;
-            let fetched = match timeout(DEADLINE, self.once(&mut client, &get)).await {
+            let begun = Instant::now();
+            let fetched = match timeout(shared.scrape_timeout, self.once(&mut client, &get)).await {
                 Ok(fetched) => fetched,
-                Err(_) => Err(FetchError::Late(DEADLINE)),
+                Err(_) => Err(FetchError::Late(shared.scrape_timeout)),
             };
             let now = Instant::now();
             match fetched {
-                Ok(()) => {
+                Ok(reading) => {
                     stats.scrapes.fetch_add(1, Ordering::Relaxed);
-                    if !pause.is_zero() {
+                    if lost && reading.usable {
                         tracing::info!(endpoint = %endpoint.name(), "metrics are back");
+                        lost = false;
+                    }
+                    if complaint.news(now, reading) {
+                        self.tell(reading);
                     }
                     pause = Duration::ZERO;
                     stats.late_scrapes.fetch_add(u64::from(now >= due + self.beat.period()), Ordering::Relaxed);
-                    let next = self.beat.after(now);
+                    let next = self.beat.next(due, begun, now);
                     stats.dropped_ticks.fetch_add(self.beat.skipped(due, next), Ordering::Relaxed);
                     due = next;
                 }
                 Err(error) => {
                     client.close();
-                    self.failed(&error, pause.is_zero());
+                    self.failed(&error, !lost);
+                    lost = true;
                     pause = (pause * 2).clamp(self.beat.period().min(LONGEST_PAUSE), LONGEST_PAUSE);
                     due = self.beat.after(now + pause - self.beat.period().min(pause));
                 }
@@ -72,24 +80,24 @@ impl ScrapeTask {
         }
     }
 
-    async fn once(&self, client: &mut Client, get: &Get) -> Result<(), FetchError> {
+    async fn once(&self, client: &mut Client, get: &Get) -> Result<Reading, FetchError> {
         if self.source.extractors.is_empty() {
             let status = client.get(get, &mut Discard::default()).await?;
-            return if status == 200 { Ok(()) } else { Err(FetchError::Status(status.as_u16())) };
+            return if status == 200 { Ok(Reading::COMPLETE) } else { Err(FetchError::Status(status.as_u16())) };
         }
         let mut page = self.shared.pages.take();
         let status = client.get(get, &mut page).await?;
         if status != 200 {
             return Err(FetchError::Status(status.as_u16()));
         }
-        self.read(&page);
-        Ok(())
+        Ok(self.read(&page))
     }
 
-    fn read(&self, page: &Page) {
+    fn read(&self, page: &Page) -> Reading {
         let Self { endpoint, source, shared, .. } = self;
         let now = shared.clock.now();
         let mut usable = false;
+        let mut missing = Missing::default();
         for extractor in &source.extractors {
             // A page that trips an extractor must not end the scraping of its endpoint.
             let extract = AssertUnwindSafe(|| extractor.extract(&endpoint.meta, page.bytes()));
@@ -101,15 +109,38 @@ impl ScrapeTask {
             if extracted.errors > 0 {
                 self.count(&**extractor);
             }
+            missing.waiting |= extracted.missing.waiting;
+            missing.running |= extracted.missing.running;
+            missing.kv_usage |= extracted.missing.kv_usage;
             usable |= endpoint.engine.apply(now, &extracted.scraped);
             if endpoint.engine.engine().as_deref() != Some(&*extracted.engine) {
                 endpoint.engine.set_engine(extracted.engine);
             }
         }
+        // What one extractor misses another one may have found.
+        let (view, now) = (endpoint.engine.view(), Nanos(now.0.max(1)));
+        missing.waiting &= view.waiting_at != now;
+        missing.running &= view.running_at != now;
+        missing.kv_usage &= view.kv_usage_at != now;
+        let reading = Reading { usable, missing };
         if usable {
             self.probe.scraped(endpoint, &*shared.clock);
-        } else {
-            self.note("nothing usable in the metrics page");
+        }
+        if let Some(problem) = reading.problem() {
+            self.note(&problem);
+        }
+        reading
+    }
+
+    fn tell(&self, reading: Reading) {
+        let (endpoint, source) = (self.endpoint.name(), &self.source.path);
+        match reading.problem() {
+            Some(problem) => {
+                let engine = self.endpoint.engine.engine();
+                let read_as = engine.as_deref().unwrap_or_default();
+                tracing::warn!(%endpoint, path = %source, read_as, problem = &*problem, "metrics are missing");
+            }
+            None => tracing::info!(%endpoint, path = %source, "metrics are complete"),
         }
     }
 
@@ -127,7 +158,7 @@ impl ScrapeTask {
         self.note(&error);
     }
 
-    /// Kept until the next good page; not stored again while it stays the same.
+    /// Kept until the next page that has everything; not stored again while it stays the same.
     fn note(&self, error: &str) {
         if self.endpoint.engine.last_error().as_deref() != Some(error) {
             self.endpoint.engine.fail(error);
