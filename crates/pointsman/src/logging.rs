@@ -40,6 +40,8 @@ impl Logging {
         let log = tracing_subscriber::fmt()
             .with_env_filter(wanted.unwrap_or_else(|| EnvFilter::new(first)))
             .with_writer(std::io::stderr)
+            // A line that cannot be written is lost, and nothing else: with its reader gone, telling stderr about it would end the task that logs.
+            .log_internal_errors(false)
             .with_ansi(Paint::stderr().is_on() && matches!(self.log_format, Format::Text));
         match self.log_format {
             Format::Json => log.json().init(),

@@ -129,6 +129,19 @@ fn a_stop_signal_ends_the_process_with_0() {
     assert_eq!(serve.wait(Duration::from_secs(10)), Some(0));
 }
 
+/// A log line that cannot be written is lost, and nothing else.
+#[test]
+fn a_stop_signal_is_heard_when_nobody_reads_stderr_any_more() {
+    let mut serve = Serve::start(&["--drain-timeout", "5s"]);
+    serve.deafen();
+    for _ in 0..3 {
+        serve.text(&["drain", "A"]);
+        serve.text(&["undrain", "A"]);
+    }
+    serve.signal("-TERM");
+    assert_eq!(serve.wait(Duration::from_secs(10)), Some(0));
+}
+
 /// The first signal lets a running stream end, the second one does not wait for it.
 #[test]
 fn a_running_stream_may_finish_unless_a_second_signal_comes() {

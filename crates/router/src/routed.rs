@@ -9,8 +9,11 @@ use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::record::{Decision, Retry};
 use pointsman_scheduling::{Chosen, Facts, Held, ProfileRun, Request, Termination};
 use pointsman_wire::body::Api;
-use pointsman_wire::usage::{Observed, UsageReader};
+use pointsman_wire::usage::{Observed, Usage, UsageReader};
 use std::sync::Arc;
+
+/// Tokens that one prompt or answer may have for the engine's word to be taken.
+const MAX_TOKENS: u64 = 1 << 30;
 
 /// What a routed request is made of.
 pub(crate) struct RoutedParts {
@@ -295,6 +298,10 @@ impl Routed {
         let now = p.pool.clock.now();
         let observed = self.response.usage.take().map(UsageReader::finish).unwrap_or_default();
         let Observed { usage, .. } = observed;
+        // What no engine can mean would stand in the sums for ever.
+        let usage = usage
+            .filter(|u| u.prompt <= MAX_TOKENS && u.completion <= MAX_TOKENS)
+            .map(|u| Usage { cached: u.cached.map(|cached| cached.min(u.prompt)), ..u });
         let engine_failed = match self.response.status {
             Some(status) => status >= 400,
             None => how == Termination::Error,

@@ -104,7 +104,6 @@ async fn an_idle_http2_connection_that_does_not_go_when_asked_to_is_closed() {
     let (mut client, start) = (gateway.client().await, Instant::now());
     client.send([hello(), get("/healthz")].concat()).await;
     client.until("ok\n").await;
-    assert!(start.elapsed() < MOMENT * 3);
     // It acknowledges nothing, neither settings nor goodbye nor ping.
     client.rest().await;
     assert!(start.elapsed() >= MOMENT * 4, "{:?}", start.elapsed());
@@ -129,12 +128,12 @@ async fn a_client_that_stops_reading_is_gone_after_a_while_and_its_engine_is_tol
 #[tokio::test]
 async fn a_client_that_reads_slowly_gets_everything() {
     let engine = Engine::start(|_| Reply::Write(ok("text/plain", vec![b'a'; MUCH]))).await;
-    let options = GatewayOptions { response_idle_timeout: MOMENT * 2, ..no_ejection() };
+    let options = GatewayOptions { response_idle_timeout: MOMENT * 4, ..no_ejection() };
     let gateway = Running::start(&[engine.address], options).await;
     let mut client = gateway.client().await;
     client.send(chat("x")).await;
     for part in 1..8 {
-        tokio::time::sleep(MOMENT / 2).await;
+        tokio::time::sleep(MOMENT).await;
         client.at_least(part * MUCH / 8).await;
     }
     assert_eq!(client.answer().await.unwrap().body().len(), MUCH);
@@ -152,7 +151,7 @@ async fn an_http2_client_that_makes_no_room_for_a_response_loses_it_and_no_other
         }
     })
     .await;
-    let options = GatewayOptions { response_idle_timeout: MOMENT * 2, ..no_ejection() };
+    let options = GatewayOptions { response_idle_timeout: MOMENT * 4, ..no_ejection() };
     let gateway = Running::start(&[engine.address], options).await;
     let io = TokioIo::new(TcpStream::connect(gateway.address).await.unwrap());
     let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());

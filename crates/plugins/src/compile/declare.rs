@@ -131,19 +131,13 @@ fn profiles(d: &mut Declared, faults: &mut Faults) {
         for plugin in &profile.plugins {
             let Some(decl) = d.position(&plugin.reference.name) else { continue };
             if let (Some(weight), Some(span)) = (plugin.weight, plugin.weight_span)
+                && weight < 0.0
                 && d.decls[decl].is(Kind::Scorer)
             {
-                let say = if weight == 0.0 {
-                    Some("switches it off")
-                } else if weight < 0.0 {
-                    Some("is negative: the best candidates for it become the worst")
-                } else {
-                    None
-                };
-                if let Some(say) = say {
-                    let message = format!("weight {weight} of `{}` {say}", d.decls[decl].name);
-                    faults.warning(span, plugin.reference.path.clone(), message);
-                }
+                let name = &d.decls[decl].name;
+                let message =
+                    format!("weight {weight} of `{name}` is negative: the best candidates for it become the worst");
+                faults.warning(span, plugin.reference.path.clone(), message);
             }
             members.push(Member {
                 decl,

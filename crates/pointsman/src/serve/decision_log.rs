@@ -67,6 +67,7 @@ impl DecisionLog {
             file: BufWriter::new(file),
             reopen: Arc::clone(&reopen),
             counts: counts.clone(),
+            buffered: 0,
         };
         let thread = std::thread::Builder::new().name("decision-log".into()).spawn(move || writer.run(&receiver));
         let thread = thread.map_err(|e| Failure::new("cannot start the thread of the decision log").why(e))?;
@@ -120,6 +121,8 @@ struct Writer {
     file: BufWriter<File>,
     reopen: Arc<AtomicBool>,
     counts: Counts,
+    /// Records in the buffer: neither written nor dropped yet.
+    buffered: u64,
 }
 
 impl Writer {
@@ -135,7 +138,7 @@ impl Writer {
                 Err(_) => Ok(()),
             };
             let due = flushed.elapsed() >= FLUSH_EVERY || received.is_err();
-            let result = written.and_then(|()| if due { self.file.flush() } else { Ok(()) });
+            let result = written.and_then(|()| if due { self.flush() } else { Ok(()) });
             if due {
                 flushed = Instant::now();
             }
@@ -160,14 +163,46 @@ impl Writer {
     fn write(&mut self, decision: &Decision) -> std::io::Result<()> {
         let mut line = serde_json::to_vec(decision)?;
         line.push(b'\n');
-        let result = self.file.write_all(&line);
-        let counter = if result.is_ok() { &self.counts.written } else { &self.counts.dropped };
-        counter.inc();
-        result
+        // So that a line is whole in the file or not there at all, however it fares.
+        if self.file.buffer().len() + line.len() > self.file.capacity() {
+            let flushed = self.flush();
+            if flushed.is_err() {
+                self.counts.dropped.inc();
+                return flushed;
+            }
+        }
+        self.buffered += 1;
+        if let Err(error) = self.file.write_all(&line) {
+            self.discard();
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self.file.flush() {
+            Ok(()) => {
+                self.counts.written.inc_by(std::mem::take(&mut self.buffered));
+                Ok(())
+            }
+            Err(error) => {
+                self.discard();
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives up what is in the buffer.
+    fn discard(&mut self) {
+        self.counts.dropped.inc_by(std::mem::take(&mut self.buffered));
+        if let Ok(file) = self.file.get_ref().try_clone() {
+            // Taken apart, the old one does not try to write its buffer once more.
+            drop(std::mem::replace(&mut self.file, BufWriter::new(file)).into_parts());
+        }
     }
 
     fn renew(&mut self) {
-        let flushed = self.file.flush();
+        let flushed = self.flush();
         match flushed.and_then(|()| open(&self.path)) {
             Ok(file) => self.file = BufWriter::new(file),
             Err(error) => {

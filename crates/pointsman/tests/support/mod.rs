@@ -53,6 +53,11 @@ impl Serve {
         Self { child, gateway, admin, banner, stderr }
     }
 
+    /// Stops reading what it says: after the next line its stderr is a pipe without a reader.
+    pub(crate) fn deafen(&mut self) {
+        self.stderr = channel().1;
+    }
+
     pub(crate) fn command(&self, args: &[&str]) -> Output {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
         command.args(args).args(["--admin", &self.admin]).output().expect("the program runs")
