@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_are_truncated_and_clamped_and_kv_usage_stays_within_one() {
+    fn counts_are_truncated_and_kv_usage_stays_within_one() {
         for (given, want) in [
             ((3.9, 2.0, 0.25), (3.0, 2.0, 0.25)),
             ((-4.0, -0.5, -0.1), (-4.0, 0.0, 0.0)),

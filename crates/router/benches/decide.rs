@@ -7,14 +7,16 @@ mod setup;
 use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 use pointsman_router::Pool;
 use pointsman_scheduling::Termination;
-use setup::{body, pool, reading};
+use setup::{body, pool, pool_keeping, reading};
 use std::sync::Arc;
 
 fn decide(c: &mut Criterion) {
     let mut group = c.benchmark_group("decide");
     for endpoints in [10, 100, 1000] {
-        for (case, shared) in [("cold", 0), ("half-shared", 8_000), ("one-holds-all", 16_000)] {
-            let pool = pool(endpoints);
+        for (case, shared) in
+            [("cold", 0), ("half-shared", 8_000), ("one-holds-all", 16_000), ("cold-without-record", 0)]
+        {
+            let pool = if case.ends_with("without-record") { pool_keeping(endpoints, 0) } else { pool(endpoints) };
             let addresses: Vec<String> =
                 pool.fleet.snapshot().endpoints.iter().map(|e| e.host_port().to_owned()).collect();
             match case {

@@ -18,7 +18,7 @@ pub struct LoadAwareScorer {
 impl Scorer for LoadAwareScorer {
     fn score(&self, _: &Cycle<'_>, scope: Scope<'_>, out: &mut [f64]) {
         let t = self.threshold;
-        super::by_signal(scope, out, |c| c.waiting(), |q| 0.5 * (1.0 - q.min(t) / t));
+        super::by_signal(scope, out, |c| c.waiting(), |q| 0.5 * (1.0 - q.clamp(0.0, t) / t));
         if scope.iter().all(|(_, c)| c.waiting().is_none()) {
             out.fill(0.5);
         }

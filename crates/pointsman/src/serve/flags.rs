@@ -93,8 +93,8 @@ pub(crate) struct Serve {
     /// Record the salted hashes of prompt blocks, so that own traffic can be replayed without its text
     #[arg(long, help_heading = "Records")]
     pub(super) record_block_hashes: bool,
-    /// Memory for decision records
-    #[arg(long, default_value = "8MiB", value_parser = bytes, value_name = "SIZE", help_heading = "Records")]
+    /// Memory for decision records, at least 64KiB
+    #[arg(long, default_value = "8MiB", value_parser = at_least_64kib, value_name = "SIZE", help_heading = "Records")]
     pub(super) record_bytes: u64,
 
     #[command(flatten)]
@@ -277,6 +277,11 @@ fn at_least_10ms(text: &str) -> Result<Duration, String> {
 }
 
 /// A size in bytes, bare or with a unit.
+/// Records are always on: a ring too small for any would make the ids of answers lead nowhere.
+fn at_least_64kib(text: &str) -> Result<u64, String> {
+    bytes(text).and_then(|n| if n < 64 << 10 { Err("64KiB is the least".to_owned()) } else { Ok(n) })
+}
+
 fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || "write a number of bytes, or one with its unit: 64KiB, 8MiB, 1GiB".to_owned();
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
@@ -384,6 +389,7 @@ mod tests {
         for (text, want) in [("1", 1), ("64KiB", 65_536), ("8MiB", 8 << 20), ("1GiB", 1 << 30), ("2MB", 2_000_000)] {
             assert_eq!(bytes(text), Ok(want), "{text}");
         }
+        assert!(at_least_64kib("64KiB").is_ok() && at_least_64kib("65535").is_err());
         for bad in ["", "x", "8 bits", "-1", "99999999999GiB"] {
             assert!(bytes(bad).is_err(), "{bad}");
         }

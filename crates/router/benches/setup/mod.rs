@@ -14,12 +14,19 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// A pool of `endpoints` engines under the default profile of `serve`.
 pub(crate) fn pool(endpoints: usize) -> Arc<Pool> {
+    pool_keeping(endpoints, PoolOptions::default().record_bytes)
+}
+
+/// The same with so many bytes of records; 0 keeps none, which tells what they cost.
+pub(crate) fn pool_keeping(endpoints: usize, record_bytes: usize) -> Arc<Pool> {
     let states = Arc::<LearnedStates>::default();
     let options =
         CompileOptions { allow_experimental: false, default: DefaultProfile::Serve, states: Arc::clone(&states) };
     let compiled = compile(b"", &options, &mut Faults::new()).expect("the built-in profile compiles");
-    let pool =
-        Pool::new(PoolOptions { states, stale_after: std::time::Duration::ZERO, ..PoolOptions::default() }, compiled);
+    let pool = Pool::new(
+        PoolOptions { states, record_bytes, stale_after: std::time::Duration::ZERO, ..PoolOptions::default() },
+        compiled,
+    );
     for i in 0..endpoints {
         let name = EndpointName::new("default", format!("engine-{i}"));
         pool.fleet.upsert(EndpointMeta::new(name, format!("10.0.{}.{}", i / 250, i % 250 + 1), 8000));
