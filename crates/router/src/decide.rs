@@ -91,7 +91,7 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
         Ok(resolved) => resolved,
         Err((refusal, model)) => return Err(early(refusal, model, steps)),
     };
-    let now = pool.clock.now();
+    let now = laps.then;
     let located = locate(&fleet, &reading.head, &resolved.request.target_model, now, pool.stale_after);
     let series = pool.metrics.series(&resolved.request);
     if reading.bytes > 0 {

@@ -57,12 +57,12 @@ pub struct Signals {
 }
 
 /// A candidate in a record.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct CandidateRecord {
     /// Place in the fleet snapshot.
     pub index: u32,
-    /// The number of the filter that dropped it and why; `None` for the number when it was out before any filter.
-    pub dropped: Option<(Option<u16>, Reason)>,
+    /// Its place in [`ProfileRecord::drops`], when it was dropped. Apart, so that a record can be let go without a look at each candidate.
+    pub dropped: Option<u16>,
     /// What was known of it.
     pub signals: Signals,
     /// Weighted sum; `None` when dropped.
@@ -102,6 +102,8 @@ pub struct ProfileRecord {
     pub columns: Arc<ProfileColumns>,
     /// Candidates in fleet order; the best [`MAX_CANDIDATES`] of a large fleet.
     pub candidates: Box<[CandidateRecord]>,
+    /// Why candidates were dropped: the number of the filter (`None`: out before any filter) and the reason.
+    pub drops: Box<[(Option<u16>, Reason)]>,
     /// Raw scores, row by row.
     pub scores: Box<[f64]>,
     /// Fleet places of the candidates that shared the highest sum.
@@ -253,14 +255,16 @@ impl ProfileRecord {
         } else {
             usize::MAX
         };
+        let mut drops = Vec::with_capacity(run.dropped.len().min(room) + unready.len().min(MAX_CANDIDATES));
         for d in run.dropped.iter().take(room) {
-            records.push(CandidateRecord { dropped: Some((Some(d.filter), d.reason.clone())), ..record(d.candidate) });
+            records.push(CandidateRecord { dropped: Some(drops.len() as u16), ..record(d.candidate) });
+            drops.push((Some(d.filter), d.reason.clone()));
         }
         let shown = records.len();
         for (index, reason) in unready.iter().take(MAX_CANDIDATES) {
             records.push(CandidateRecord {
                 index: *index,
-                dropped: Some((None, reason.clone())),
+                dropped: Some(drops.len() as u16),
                 signals: Signals {
                     waiting: None,
                     running: None,
@@ -273,12 +277,14 @@ impl ProfileRecord {
                 prefix_match_tokens: 0,
                 row: None,
             });
+            drops.push((None, reason.clone()));
         }
-        records.sort_by_key(|r| r.index);
+        records.sort_unstable_by_key(|r| r.index);
         let dropped_shown = run.dropped.len().min(room);
         Self {
             columns: Arc::clone(&profile.columns),
             candidates: records.into(),
+            drops: drops.into(),
             scores: scores.into(),
             ties: places(&run.ties),
             picked: places(&run.picked),
@@ -316,6 +322,7 @@ impl Decision {
             .map(|p| {
                 size_of::<ProfileRecord>()
                     + p.candidates.len() * size_of::<CandidateRecord>()
+                    + p.drops.len() * size_of::<(Option<u16>, Reason)>()
                     + p.scores.len() * 8
                     + (p.ties.len() + p.picked.len()) * 4
             })

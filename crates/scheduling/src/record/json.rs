@@ -125,13 +125,14 @@ impl Serialize for OneCandidate<'_> {
         let mut o = s.serialize_struct("Candidate", 9)?;
         o.serialize_field("endpoint", d.endpoint(c.index))?;
         o.serialize_field("address", d.fleet.at(c.index).map_or("", |(_, address)| address))?;
-        let by = c.dropped.as_ref().map(|(filter, reason)| match filter {
+        let dropped = c.dropped.and_then(|place| p.drops.get(usize::from(place)));
+        let by = dropped.map(|(filter, reason)| match filter {
             Some(filter) => p.columns.filters.get(usize::from(*filter)).map_or("", |name| name),
             None => reason.before_filters(),
         });
         o.serialize_field("dropped_by", &by)?;
-        o.serialize_field("reason", &c.dropped.as_ref().map(|(_, r)| r.to_string()))?;
-        let since = match &c.dropped {
+        o.serialize_field("reason", &dropped.map(|(_, r)| r.to_string()))?;
+        let since = match dropped {
             Some((_, Reason::NotReady { since_unix_ms, .. })) => Some(rfc3339(*since_unix_ms)),
             _ => None,
         };

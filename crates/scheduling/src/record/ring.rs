@@ -38,7 +38,8 @@ impl Ring {
             return;
         }
         let mut bytes = record.bytes();
-        let mut gone = Vec::new();
+        // One record in, at most a few out: their sizes differ little, and what is over the budget now goes with the next.
+        let mut gone: [Option<Arc<Decision>>; 4] = Default::default();
         let mut shard = self.shard(record.id).lock();
         // Records share the names of their fleet; the first of a shard to bring new ones pays for them.
         if shard.records.back().is_none_or(|(last, _)| !Arc::ptr_eq(&last.fleet, &record.fleet)) {
@@ -46,10 +47,13 @@ impl Ring {
         }
         shard.bytes += bytes;
         shard.records.push_back((record, bytes));
-        while shard.bytes > self.budget && shard.records.len() > 1 {
+        for place in &mut gone {
+            if shard.bytes <= self.budget || shard.records.len() <= 1 {
+                break;
+            }
             if let Some((old, bytes)) = shard.records.pop_front() {
                 shard.bytes -= bytes;
-                gone.push(old);
+                *place = Some(old);
             }
         }
         drop(shard);
