@@ -17,7 +17,7 @@ use crate::http::connect::Stream;
 use crate::http::{Connects, FetchError, Peer};
 
 /// Largest read, and the bound on response headers. Held per connection.
-const READ_BUFFER: usize = 32 << 10;
+const READ_BUFFER: usize = 16 << 10;
 
 /// Takes the body of an answer, piece by piece.
 pub(crate) trait Sink: Send {
