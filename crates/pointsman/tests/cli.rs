@@ -269,7 +269,7 @@ fn endpoints_file_is_fine(folder: &tempfile::TempDir, text: &str) {
 }
 
 /// Flags of other programs that the docs speak of.
-const FOREIGN: [&str; 2] = ["--release", "--enable-prompt-tokens-details"];
+const FOREIGN: [&str; 4] = ["--bench", "--enable-prompt-tokens-details", "--release", "--tool"];
 
 #[test]
 fn every_flag_in_the_docs_exists() {
