@@ -53,7 +53,7 @@ impl Connector {
         match meta.scheme {
             Scheme::Http => handshake(TokioIo::new(stream)).await,
             Scheme::Https => {
-                let config = self.tls.get_or_init(|| tls::engine_config(&self.trust).map(Arc::new));
+                let config = self.tls.get_or_init(|| tls::engine_config(&self.trust));
                 let config = config.as_ref().map_err(|e| io::Error::other(e.clone()))?;
                 let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
                 handshake(TokioIo::new(TlsConnector::from(Arc::clone(config)).connect(name, stream).await?)).await

@@ -87,6 +87,12 @@ impl TlsClient {
         let options = TlsOptions { insecure_skip_verify: true, ..TlsOptions::default() };
         Self::new(&options).expect("no file is read")
     }
+
+    /// The set-up, for a connection made elsewhere: HTTP/1.1 by ALPN.
+    #[must_use]
+    pub fn config(&self) -> Arc<ClientConfig> {
+        Arc::clone(&self.0)
+    }
 }
 
 fn file(path: &Path, reason: impl std::fmt::Display) -> TlsError {
