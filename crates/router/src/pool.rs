@@ -179,6 +179,9 @@ fn timed(mut compiled: Compiled, metrics: &Metrics) -> Compiled {
     for p in &mut compiled.producers {
         p.timing = time("DataProducer", &p.type_name, &p.name);
     }
+    for h in &mut compiled.response_hooks {
+        h.timing = time("ResponseReceived", &h.type_name, &h.name);
+    }
     for h in &mut compiled.hooks {
         h.timing = time("PreRequest", &h.type_name, &h.name);
     }
