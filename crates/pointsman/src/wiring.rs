@@ -1,32 +1,31 @@
-//! The pool, and what feeds it.
+//! The pool, and what feeds it: the same for every command that routes.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use pointsman_fleet::EndpointMeta;
-use pointsman_plugins::{Compiled, LearnedStates};
-use pointsman_router::{Pool, PoolOptions};
+use pointsman_plugins::Compiled;
+use pointsman_router::Pool;
 use pointsman_sources::{
-    Counters, Discovery, EndpointsFile, ScrapeSource, Sources, TlsClient, TlsOptions, endpoints_of,
+    Counters, Discovery, EndpointsFile, ScrapeSource, Sources, SourcesOptions, TlsClient, TlsOptions, endpoints_of,
 };
 
-use super::flags::Serve;
 use crate::failure::{Exit, Failure};
 
-/// A pool without endpoints.
-pub(super) fn make(options: &Serve, compiled: Compiled, states: Arc<LearnedStates>) -> Arc<Pool> {
-    let pool = PoolOptions {
-        states,
-        record_bytes: usize::try_from(options.record_bytes).unwrap_or(usize::MAX),
-        record_block_hashes: options.record_block_hashes,
-        stale_after: options.metrics_staleness_threshold,
-        ..PoolOptions::default()
-    };
-    Pool::new(pool, compiled)
+/// What was said about endpoints.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted<'a> {
+    /// Addresses, separated by commas.
+    pub(crate) endpoints: Option<&'a str>,
+    /// A file of them, which wins over that of the configuration.
+    pub(crate) endpoints_file: Option<&'a Path>,
+    /// How to trust those that speak TLS.
+    pub(crate) tls: TlsOptions,
 }
 
 /// Everything about endpoints that can be wrong before anything runs.
-pub(super) struct Wiring {
+pub(crate) struct Wiring {
     fixed: Vec<EndpointMeta>,
     file: Option<(EndpointsFile, bool)>,
     scrape: Vec<ScrapeSource>,
@@ -34,14 +33,14 @@ pub(super) struct Wiring {
 }
 
 /// What runs. Dropped, it stops.
-pub(super) struct Feed {
+pub(crate) struct Feed {
     _discovery: Discovery,
     _sources: Sources,
 }
 
 impl Wiring {
-    pub(super) fn prepare(options: &Serve, compiled: &Compiled) -> Result<Self, Failure> {
-        let fixed = match &options.endpoints {
+    pub(crate) fn prepare(wanted: &Wanted<'_>, compiled: &Compiled) -> Result<Self, Failure> {
+        let fixed = match wanted.endpoints {
             None => Vec::new(),
             Some(list) => endpoints_of(list).map_err(|faults| {
                 let all = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
@@ -50,8 +49,8 @@ impl Wiring {
                     .next("write host:port or https://host:port, separated by commas")
             })?,
         };
-        let file = match (&options.endpoints_file, &compiled.discovery) {
-            (Some(path), _) => Some((EndpointsFile { path: path.clone(), allow_any_host: true }, true)),
+        let file = match (wanted.endpoints_file, &compiled.discovery) {
+            (Some(path), _) => Some((EndpointsFile { path: path.to_owned(), allow_any_host: true }, true)),
             (None, Some(declared)) => {
                 Some((EndpointsFile { path: declared.path.clone(), allow_any_host: false }, declared.watch))
             }
@@ -64,13 +63,8 @@ impl Wiring {
         let scrape = ScrapeSource::compile_all(&compiled.sources).map_err(tls_failed)?;
         // Health and models are asked for over TLS where endpoints are https, which those of a file may become at any time. Without any such the
         // system's authorities need not exist.
-        let wanted = TlsOptions {
-            insecure_skip_verify: options.gateway.engine_insecure,
-            ca: options.gateway.engine_ca.clone(),
-            client_cert: None,
-        };
         let secure = fixed.iter().any(|e| e.scheme == pointsman_fleet::Scheme::Https);
-        let tls = match TlsClient::new(&wanted) {
+        let tls = match TlsClient::new(&wanted.tls) {
             Err(pointsman_sources::TlsError::NoRoots) if !secure => TlsClient::trusting_nobody(),
             made => made.map_err(tls_failed)?,
         };
@@ -78,23 +72,20 @@ impl Wiring {
     }
 
     /// Whether anybody said which endpoints exist.
-    pub(super) fn has_endpoints(&self) -> bool {
+    pub(crate) fn has_endpoints(&self) -> bool {
         !self.fixed.is_empty() || self.file.is_some()
     }
 
     /// Fills the fleet and starts asking its endpoints.
-    pub(super) fn start(
+    pub(crate) fn start(
         self,
-        options: &Serve,
+        options: impl FnOnce(TlsClient) -> SourcesOptions,
         pool: &Arc<Pool>,
         simulated: Vec<EndpointMeta>,
     ) -> Result<Feed, Failure> {
         let (file, watch) = self.file.map_or((None, false), |(file, watch)| (Some(file), watch));
         let fixed = [self.fixed, simulated].concat();
-        if let Some(raised) = options.raised() {
-            tracing::warn!("{raised}");
-        }
-        let sources = options.sources_options(self.tls);
+        let sources = options(self.tls);
         let clock = Arc::clone(&pool.clock);
         let counters = Arc::new(Counted(Arc::clone(pool)));
         let sources = Sources::start(&pool.fleet, self.scrape, sources, clock, counters)
@@ -122,7 +113,7 @@ impl Counters for Counted {
 }
 
 /// Waits until every endpoint was looked at, for a banner that tells how things are rather than how they were before anyone looked.
-pub(super) async fn first_look(pool: &Pool, at_most: Duration) {
+pub(crate) async fn first_look(pool: &Pool, at_most: Duration) {
     let looked = async {
         loop {
             let all = pool

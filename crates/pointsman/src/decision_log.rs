@@ -26,7 +26,7 @@ const FLUSH_EVERY: Duration = Duration::from_millis(500);
 
 /// What is counted.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Records that did not fit, or could not be written.
     dropped: Counter,
     /// Records written.
@@ -35,7 +35,7 @@ pub(super) struct Counts {
 
 impl Counts {
     /// Puts them on the metrics page.
-    pub(super) fn register(&self, registry: &mut Registry) {
+    pub(crate) fn register(&self, registry: &mut Registry) {
         let help = "Finished decisions written to the decision log";
         registry.register("pointsman_decision_log_written", help, self.written.clone());
         let help = "Finished decisions that the decision log dropped because it could not keep up or could not write";
@@ -44,7 +44,7 @@ impl Counts {
 }
 
 /// A running log.
-pub(super) struct DecisionLog {
+pub(crate) struct DecisionLog {
     sender: RwLock<Option<SyncSender<Arc<Decision>>>>,
     reopen: Arc<AtomicBool>,
     counts: Counts,
@@ -54,7 +54,7 @@ pub(super) struct DecisionLog {
 
 impl DecisionLog {
     /// Opens the file for appending and starts the thread that writes.
-    pub(super) fn start(path: &Path, sample: f64) -> Result<Self, Failure> {
+    pub(crate) fn start(path: &Path, sample: f64) -> Result<Self, Failure> {
         let file = open(path).map_err(|e| {
             Failure::new(format!("cannot open the decision log {}", path.display()))
                 .why(e)
@@ -75,7 +75,7 @@ impl DecisionLog {
     }
 
     /// Takes a finished decision, if it is among the sampled ones.
-    pub(super) fn take(&self, decision: &Arc<Decision>) {
+    pub(crate) fn take(&self, decision: &Arc<Decision>) {
         if !sampled(decision.id.0, self.sample) {
             return;
         }
@@ -87,12 +87,12 @@ impl DecisionLog {
     }
 
     /// Opens the file anew before the next line: whoever rotates logs has moved it away.
-    pub(super) fn reopen(&self) {
+    pub(crate) fn reopen(&self) {
         self.reopen.store(true, Ordering::Release);
     }
 
     /// Writes what waits, and ends.
-    pub(super) fn close(&self) {
+    pub(crate) fn close(&self) {
         drop(self.sender.write().take());
         if let Some(thread) = self.thread.lock().take() {
             let _ = thread.join();
@@ -100,7 +100,7 @@ impl DecisionLog {
     }
 
     /// What has been counted.
-    pub(super) fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
 }
