@@ -23,6 +23,11 @@ impl Message {
         self.rope.is_empty()
     }
 
+    /// The slices it lies in, in order.
+    pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
+        self.rope.pieces()
+    }
+
     /// Starts reading its fields.
     #[must_use]
     pub fn cursor(self) -> Cursor {
