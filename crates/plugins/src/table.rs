@@ -39,6 +39,7 @@ pub static TABLE: &[Row] = &[
     parsers::openai_parser::ROW,
     parsers::anthropic_parser::ROW,
     parsers::vllmhttp_parser::ROW,
+    parsers::sglanghttp_parser::ROW,
     parsers::passthrough_parser::ROW,
     // Data layer
     data_layer::metrics_data_source::ROW,
@@ -85,7 +86,6 @@ pub static TABLE: &[Row] = &[
     later("agent-identity", &[Kind::Hook], Stability::Alpha),
     later("request-attribute-reporter", &[Kind::Hook], Stability::Beta),
     later("destination-endpoint-served-verifier", &[Kind::Hook], Stability::Beta),
-    later("sglanghttp-parser", &[Kind::Parser], Stability::Beta),
     later("vertexai-parser", &[Kind::Parser], Stability::Beta),
     later("vllmgrpc-parser", &[Kind::Parser], Stability::Beta),
     later("multicluster-metrics-data-source", &[Kind::DataSource], Stability::Alpha),

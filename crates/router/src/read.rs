@@ -95,8 +95,10 @@ impl Reading {
     /// What was read. `None`: this path's bodies are not looked into.
     pub(crate) fn parsed(&mut self) -> Result<Option<ParsedBody>, Refusal> {
         let bad = |message: String| Refusal::new(ErrorCode::BadRequest, Cow::Owned(message));
-        if self.path.is_none() {
-            return Err(bad(format!("no parser registered matching path suffix for: {}", self.head.path)));
+        match self.path {
+            None => return Err(bad(format!("no parser registered matching path suffix for: {}", self.head.path))),
+            Some(path) if !path.supported => return Err(bad(format!("unsupported path: {}", self.head.path))),
+            Some(_) => {}
         }
         let Some(mut reader) = self.reader.take() else { return Ok(None) };
         if self.bytes == 0 && matches!(&*self.head.method, "GET" | "HEAD" | "DELETE" | "OPTIONS") {

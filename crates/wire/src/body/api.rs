@@ -21,6 +21,8 @@ pub enum Api {
     Images,
     /// vLLM's token-in, token-out generation.
     Generate,
+    /// SGLang's token-in generation.
+    SglangGenerate,
     /// Anything else: nothing is read.
     Raw,
 }

@@ -3,26 +3,51 @@
 use super::Api;
 use crate::json::JsonError;
 
+/// What refusals of SGLang's requests begin with.
+const SGLANG: &str = "invalid generate request";
+
 /// Why a body is refused, in the words of request-lifecycle 2.4 to 2.6. Always a 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     /// Not JSON.
-    #[error("error unmarshaling request bodyMap: {0}")]
-    Json(#[from] JsonError),
+    #[error("{}: {fault}", unreadable(*.api))]
+    Json {
+        /// The API it was to be read as.
+        api: Api,
+        /// What is wrong with it.
+        fault: JsonError,
+    },
     /// JSON, but not an object.
-    #[error("error unmarshaling request bodyMap: a JSON object is needed, not {0}")]
-    NotAnObject(&'static str),
+    #[error("{}: a JSON object is needed, not {found}", unreadable(*.api))]
+    NotAnObject {
+        /// The API it was to be read as.
+        api: Api,
+        /// What it is instead.
+        found: &'static str,
+    },
     /// The field that the API cannot do without is missing, empty or of the wrong shape.
     #[error("{}", required(*.0))]
     Required(Api),
     /// A token id is not a whole number from 0 to 2^32 - 1.
-    #[error("token_ids[{index}]: invalid value {value}")]
+    #[error("{}[{index}]: invalid value {value}", token_ids(*.api))]
     TokenId {
+        /// The API it was to be read as.
+        api: Api,
         /// Its place in the array.
         index: usize,
         /// What stands there, shortened.
         value: String,
     },
+}
+
+/// What is said before the fault that makes a body unreadable.
+fn unreadable(api: Api) -> &'static str {
+    if api == Api::SglangGenerate { SGLANG } else { "error unmarshaling request bodyMap" }
+}
+
+/// The name of the array of token ids.
+fn token_ids(api: Api) -> &'static str {
+    if api == Api::SglangGenerate { "invalid generate request: input_ids" } else { "token_ids" }
 }
 
 fn required(api: Api) -> &'static str {
@@ -35,6 +60,7 @@ fn required(api: Api) -> &'static str {
         Api::Embeddings => "invalid embeddings request: must have input field",
         Api::Images => "invalid images generations request: must have prompt field",
         Api::Generate => "invalid generate request: must have non-empty token_ids field",
+        Api::SglangGenerate => "invalid generate request: input_ids must be provided",
         Api::CountTokens | Api::Raw => "invalid request",
     }
 }

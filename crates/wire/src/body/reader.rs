@@ -45,9 +45,9 @@ impl BodyReader {
             return Ok(self.fields.parsed());
         }
         if let Some(error) = self.error {
-            return Err(error.into());
+            return Err(BodyError::Json { api: self.api, fault: error });
         }
-        self.tokenizer.finish(&mut self.fields)?;
+        self.tokenizer.finish(&mut self.fields).map_err(|fault| BodyError::Json { api: self.api, fault })?;
         self.fields.check()?;
         if self.fields.is_out_of_order() {
             second_pass(&mut self.fields, chunks);
