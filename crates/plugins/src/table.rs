@@ -40,6 +40,8 @@ pub static TABLE: &[Row] = &[
     parsers::anthropic_parser::ROW,
     parsers::vllmhttp_parser::ROW,
     parsers::sglanghttp_parser::ROW,
+    parsers::vllmgrpc_parser::ROW,
+    parsers::vertexai_parser::ROW,
     parsers::passthrough_parser::ROW,
     // Data layer
     data_layer::metrics_data_source::ROW,
@@ -86,8 +88,6 @@ pub static TABLE: &[Row] = &[
     later("agent-identity", &[Kind::Hook], Stability::Alpha),
     later("request-attribute-reporter", &[Kind::Hook], Stability::Beta),
     later("destination-endpoint-served-verifier", &[Kind::Hook], Stability::Beta),
-    later("vertexai-parser", &[Kind::Parser], Stability::Beta),
-    later("vllmgrpc-parser", &[Kind::Parser], Stability::Beta),
     later("multicluster-metrics-data-source", &[Kind::DataSource], Stability::Alpha),
     later("multicluster-metrics-extractor", &[Kind::Extractor], Stability::Alpha),
     later("models-data-source", &[Kind::DataSource], Stability::Beta),

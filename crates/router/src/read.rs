@@ -62,7 +62,7 @@ impl Reading {
         let coding = Coding::of(&head);
         // Hints of headers are for chats.
         let estimate = match api {
-            Api::Chat => video_hints(&head.headers, compiled.estimate.clone()),
+            Api::Chat | Api::VertexChat => video_hints(&head.headers, compiled.estimate.clone()),
             _ => compiled.estimate.clone(),
         };
         let reader = (api.is_read() && coding != Coding::Other).then(|| {

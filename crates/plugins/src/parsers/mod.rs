@@ -7,6 +7,8 @@ pub mod anthropic_parser;
 pub mod openai_parser;
 pub mod passthrough_parser;
 pub mod sglanghttp_parser;
+pub mod vertexai_parser;
+pub mod vllmgrpc_parser;
 pub mod vllmhttp_parser;
 
 use pointsman_wire::body::Api;
@@ -81,7 +83,8 @@ impl ParserTable {
                 best = best.or(Some((0, reading(Api::Raw, true))));
             }
             for (suffix, api) in claims.paths {
-                if ends_in_segments(path, suffix) && best.is_none_or(|(length, _)| suffix.len() > length) {
+                if ends_in_segments(path, suffix, api.is_grpc()) && best.is_none_or(|(length, _)| suffix.len() > length)
+                {
                     let whole = path.strip_prefix('/').unwrap_or(path) == *suffix;
                     best = Some((suffix.len(), reading(*api, whole || !claims.whole_paths)));
                 }
@@ -91,8 +94,9 @@ impl ParserTable {
     }
 }
 
-fn ends_in_segments(path: &str, suffix: &str) -> bool {
-    path.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+/// Whether `path` ends in `suffix` where a segment begins, or in a method of gRPC whose service lies in a package.
+fn ends_in_segments(path: &str, suffix: &str, grpc: bool) -> bool {
+    path.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('/') || grpc && rest.ends_with('.'))
 }
 
 #[cfg(test)]
@@ -144,6 +148,24 @@ mod tests {
             assert_eq!((reading.api, reading.supported), (Api::SglangGenerate, supported), "{path}");
         }
         assert_eq!(table.reading("/regenerate").map(|r| (r.api, r.supported)), Some((Api::Raw, true)));
+    }
+
+    #[test]
+    fn a_grpc_service_may_lie_in_a_package() {
+        let table = table(&[&vertexai_parser::CLAIMS, &vllmgrpc_parser::CLAIMS]);
+        for (path, api) in [
+            ("/google.cloud.aiplatform.v1.PredictionService/ChatCompletions", Some(Api::VertexChat)),
+            ("/google.cloud.aiplatform.v1.PredictionService/RawPredict", Some(Api::VertexResponses)),
+            ("/google.cloud.aiplatform.v1.PredictionService/StreamRawPredict", Some(Api::VertexResponses)),
+            ("/PredictionService/RawPredict", Some(Api::VertexResponses)),
+            ("/google.cloud.aiplatform.v1.NoPredictionService/RawPredict", None),
+            ("/vllm.grpc.engine.VllmEngine/Generate", Some(Api::VllmGrpcGenerate)),
+            ("/vllm.grpc.engine.VllmEngine/Embed", Some(Api::VllmGrpcEmbed)),
+            ("/vllm.grpc.engine.VllmEngine/HealthCheck", None),
+        ] {
+            assert_eq!(table.reading(path).map(|r| r.api), api, "{path}");
+        }
+        assert_eq!(defaults().reading("/v1/my.completions").map(|r| r.api), Some(Api::Raw));
     }
 
     #[test]

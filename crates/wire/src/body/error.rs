@@ -6,7 +6,7 @@ use crate::json::JsonError;
 /// What refusals of SGLang's requests begin with.
 const SGLANG: &str = "invalid generate request";
 
-/// Why a body is refused, in the words of request-lifecycle 2.4 to 2.6. Always a 400.
+/// Why a body is refused, in the words of request-lifecycle 2.4 to 2.8. Always a 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BodyError {
     /// Not JSON.
@@ -17,6 +17,9 @@ pub enum BodyError {
         /// What is wrong with it.
         fault: JsonError,
     },
+    /// No whole, uncompressed gRPC message, or one that is no protobuf.
+    #[error("invalid or unsupported gRPC payload")]
+    Grpc,
     /// JSON, but not an object.
     #[error("{}: a JSON object is needed, not {found}", unreadable(*.api))]
     NotAnObject {
@@ -53,14 +56,15 @@ fn token_ids(api: Api) -> &'static str {
 fn required(api: Api) -> &'static str {
     match api {
         Api::Completions => "invalid completions request: must have prompt field",
-        Api::Chat => "invalid chat completions request: must have valid messages field",
+        Api::Chat | Api::VertexChat => "invalid chat completions request: must have valid messages field",
         Api::Messages => "invalid messages request: must have at least one message",
-        Api::Responses => "invalid responses request: must have input field",
+        Api::Responses | Api::VertexResponses => "invalid responses request: must have input field",
         Api::Conversations => "invalid conversations request: must have items field",
         Api::Embeddings => "invalid embeddings request: must have input field",
         Api::Images => "invalid images generations request: must have prompt field",
         Api::Generate => "invalid generate request: must have non-empty token_ids field",
         Api::SglangGenerate => "invalid generate request: input_ids must be provided",
-        Api::CountTokens | Api::Raw => "invalid request",
+        Api::VllmGrpcEmbed => "missing tokenized input in EmbedRequest",
+        Api::VllmGrpcGenerate | Api::CountTokens | Api::Raw => "invalid request",
     }
 }
