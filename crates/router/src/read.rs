@@ -64,7 +64,7 @@ impl Reading {
         let coding = Coding::of(&head);
         // Hints of headers are for chats.
         let estimate = match api {
-            Api::Chat => video_hints(&head.headers, compiled.estimate.clone()),
+            Api::Chat | Api::VertexChat => video_hints(&head.headers, compiled.estimate.clone()),
             _ => compiled.estimate.clone(),
         };
         let reader = (api.is_read() && coding != Coding::Other).then(|| {
@@ -129,8 +129,10 @@ impl Reading {
         if self.headers_only {
             return Ok(None);
         }
-        if self.path.is_none() {
-            return Err(bad(format!("no parser registered matching path suffix for: {}", self.head.path)));
+        match self.path {
+            None => return Err(bad(format!("no parser registered matching path suffix for: {}", self.head.path))),
+            Some(path) if !path.supported => return Err(bad(format!("unsupported path: {}", self.head.path))),
+            Some(_) => {}
         }
         let Some(mut reader) = self.reader.take() else { return Ok(None) };
         if self.bytes == 0 && matches!(&*self.head.method, "GET" | "HEAD" | "DELETE" | "OPTIONS") {

@@ -1,5 +1,7 @@
 //! Usage in responses as engines send them.
 
+mod engines;
+
 use super::*;
 use flate2::{Compression, write::GzEncoder};
 use proptest::prelude::*;
