@@ -87,9 +87,19 @@ impl Process {
         self.pool.housekeeping();
     }
 
+    /// An exchange of nobody yet.
+    pub(crate) fn new_exchange(&self) -> Exchange {
+        Exchange::new(Arc::clone(&self.shared))
+    }
+
+    /// Request bytes that are held.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.shared.held_bytes()
+    }
+
     /// Runs an exchange; it stays open under its request id unless the client or the server ends it.
     pub(crate) fn exchange(&mut self, id: &str, steps: &[Value]) -> Answered {
-        let mut exchange = Exchange::new(Arc::clone(&self.shared));
+        let mut exchange = self.new_exchange();
         let (mut out, mut answered) = (Out::default(), Answered::default());
         let mut sent = 0;
         for step in steps {
