@@ -3,26 +3,19 @@
 //! `golden_differences.json` beside this file lists where we answer otherwise on purpose, with the `Wart:` that asks for it, and which
 //! recordings need plugins that are not there yet.
 
+mod support;
+
 use pointsman_config::Faults;
-use pointsman_core::{EndpointName, ManualClock, Nanos};
-use pointsman_fleet::EndpointMeta;
-use pointsman_plugins::{CompileOptions, DefaultProfile, LearnedStates, compile};
-use pointsman_router::{Pool, PoolOptions, RequestHead, Routed};
+use pointsman_core::Nanos;
+use pointsman_plugins::{CompileOptions, DefaultProfile, compile};
+use pointsman_router::{Pool, Routed};
 use pointsman_scheduling::Termination;
 use serde_json::{Map, Value};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/fixtures/golden")
-}
-
-fn json(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
+use support::{engines, golden, head_of, json, pool, text_of};
 
 /// One process of the recording.
 struct Process {
@@ -33,75 +26,15 @@ struct Process {
 impl Process {
     /// `None`: the configuration needs plugins that are not there yet.
     fn start(folder: &str, setup: &Value) -> Option<Self> {
-        let config = golden().join(folder).join(setup["config"].as_str().expect("a configuration"));
-        let text = std::fs::read(&config).expect("the configuration is there");
-        let states = Arc::<LearnedStates>::default();
-        let options =
-            CompileOptions { allow_experimental: true, default: DefaultProfile::Epp, states: Arc::clone(&states) };
-        let mut faults = Faults::new();
-        let Some(compiled) = compile(&text, &options, &mut faults) else {
-            let later = |f: &&pointsman_config::Fault| f.message.contains("not yet available");
-            assert!(
-                faults.iter().any(|f| later(&f)),
-                "{folder}: {}",
-                faults.iter().map(ToString::to_string).collect::<String>()
-            );
-            return None;
-        };
-        let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
-        let pool = Pool::new(PoolOptions { clock, states, ..PoolOptions::default() }, compiled);
-        for e in setup["endpoints"].as_array().expect("endpoints") {
-            let text = |key: &str| e[key].as_str().unwrap_or_default().to_owned();
-            let name = EndpointName::new(text("namespace"), text("name"));
-            let mut meta = EndpointMeta::new(name, text("address"), text("port").parse().expect("a port"));
-            let labels = e["labels"].as_object().into_iter().flatten();
-            meta.labels = labels.map(|(k, v)| (k.as_str(), v.as_str().expect("text"))).collect();
-            pool.fleet.upsert(meta);
-        }
-        let process = Self { pool, open: BTreeMap::new() };
-        process.engines(&setup["engines"]);
-        Some(process)
-    }
-
-    /// Lets every engine export a page, and reads it as production does.
-    fn engines(&self, engines: &Value) {
-        for (name, state) in engines.as_object().into_iter().flatten() {
-            let active = self.pool.active();
-            let extractor = &active.compiled.sources[0].extractors[0];
-            let snapshot = self.pool.fleet.snapshot();
-            let Some(endpoint) = snapshot.endpoints.iter().find(|e| *e.name().name == **name) else { continue };
-            let read = extractor.extract(extractor.label(&endpoint.meta.labels), page(state).as_bytes());
-            endpoint.engine.apply(self.pool.clock.now(), &read.scraped);
-        }
-        self.pool.housekeeping();
+        Some(Self { pool: pool(folder, setup)?, open: BTreeMap::new() })
     }
 
     /// Sends one recorded request; returns what was decided, as the recording spells it.
     fn request(&mut self, sent: &[&Value], recorded: &Answer) -> Answer {
-        let headers_of = |m: &Value| -> Vec<(Box<str>, Box<str>)> {
-            let pair = |h: &Value| (h[0].as_str().unwrap_or_default().into(), h[1].as_str().unwrap_or_default().into());
-            m["headers"].as_array().into_iter().flatten().map(pair).collect()
-        };
-        let head = sent.iter().find(|m| m["type"] == "request_headers").expect("headers");
-        let headers = headers_of(head);
-        let pseudo =
-            |name: &str| headers.iter().find(|(n, _)| &**n == name).map(|(_, v)| v.to_string()).unwrap_or_default();
-        let bodies: Vec<&&Value> = sent.iter().filter(|m| m["type"] == "request_body").collect();
-        let hint = |m: &Value| {
-            let list = &m["metadata_context"]["envoy.lb.subset_hint"]["x-gateway-destination-endpoint-subset"];
-            list.as_array().map(|l| l.iter().filter_map(|v| v.as_str().map(str::to_owned)).collect::<Vec<_>>())
-        };
-        let request_head = RequestHead {
-            transport: "extproc",
-            method: pseudo(":method").into(),
-            path: pseudo(":path").into(),
-            headers: headers.iter().filter(|(n, _)| !n.starts_with(':')).cloned().collect(),
-            received: self.pool.clock.now(),
-            subset: bodies.last().and_then(|m| hint(m)),
-        };
+        let request_head = head_of(&self.pool, sent);
         let id = request_head.header("x-request-id").unwrap_or_default().to_owned();
         let mut reading = self.pool.begin(request_head);
-        for body in bodies {
+        for body in sent.iter().filter(|m| m["type"] == "request_body") {
             reading.push(text_of(&body["body"]).into_bytes().into());
         }
         match reading.decide() {
@@ -157,49 +90,6 @@ impl Process {
             routed.finish(how, None);
         }
     }
-}
-
-fn text_of(body: &Value) -> String {
-    match body {
-        Value::String(s) => s.clone(),
-        Value::Object(parts) => {
-            let text = |k: &str| parts.get(k).and_then(Value::as_str).unwrap_or_default();
-            let times = parts.get("times").and_then(Value::as_u64).unwrap_or(1) as usize;
-            format!("{}{}{}", text("before"), text("repeat").repeat(times), text("after"))
-        }
-        _ => String::new(),
-    }
-}
-
-fn page(state: &Value) -> String {
-    let mut page = String::new();
-    for (key, family) in [
-        ("running", "vllm:num_requests_running"),
-        ("waiting", "vllm:num_requests_waiting"),
-        ("kv", "vllm:kv_cache_usage_perc"),
-    ] {
-        if let Some(value) = state[key].as_f64() {
-            let _ = writeln!(page, "# TYPE {family} gauge\n{family}{{model_name=\"base-model\"}} {value}");
-        }
-    }
-    if let Some(lora) = state.get("lora") {
-        let list = |key: &str| {
-            let names = lora[key].as_array().into_iter().flatten().filter_map(Value::as_str);
-            names.collect::<Vec<_>>().join(",")
-        };
-        let _ = writeln!(
-            page,
-            "vllm:lora_requests_info{{max_lora=\"{}\",running_lora_adapters=\"{}\",waiting_lora_adapters=\"{}\"}} 100",
-            lora["max"],
-            list("running"),
-            list("waiting")
-        );
-    }
-    if let Some(cache) = state.get("cache") {
-        let (size, blocks) = (&cache["block_size"], &cache["num_gpu_blocks"]);
-        let _ = writeln!(page, "vllm:cache_config_info{{block_size=\"{size}\",num_gpu_blocks=\"{blocks}\"}} 1");
-    }
-    page
 }
 
 /// What was decided.
@@ -279,7 +169,7 @@ fn replay(
     let list = ["exchanges", "events"].iter().find_map(|k| recording[*k].as_array().map(Vec::as_slice));
     for unit in list.unwrap_or(&whole) {
         let name = unit["name"].as_str().or_else(|| unit["event"].as_str()).unwrap_or_default().to_owned();
-        process.engines(&unit["engines"]);
+        engines(&process.pool, &unit["engines"]);
         if let Some((id, what)) =
             name.split_once(' ').filter(|(_, w)| w.starts_with("completes") || w.starts_with("is cancelled"))
         {
