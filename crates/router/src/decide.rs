@@ -222,7 +222,9 @@ fn schedule(
         steps,
     };
     let decision = record(pool, sketch, fleet, profiles, hashes, outcome);
-    pool.metrics.processed(laps.then.since(reading.head.received));
+    if reading.bytes > 0 {
+        pool.metrics.processed(laps.then.since(reading.head.received));
+    }
     routed.on_record(decision);
     Ok(routed)
 }
@@ -296,8 +298,8 @@ fn refuse(
 ) -> Refused {
     if sketch.reading.bytes > 0 {
         pool.metrics.refused(series, refusal.code);
+        pool.metrics.processed(pool.clock.now().since(sketch.reading.head.received));
     }
-    pool.metrics.processed(pool.clock.now().since(sketch.reading.head.received));
     let outcome = Outcome {
         status: Some(refusal.code.status()),
         error: Some(refusal.message.to_string()),
