@@ -6,8 +6,8 @@
 mod support;
 
 use pointsman_core::{Clock, ManualClock, Nanos};
-use pointsman_router::Pool;
 use pointsman_router::metrics::StreamMetrics;
+use pointsman_router::{Pool, PoolOptions};
 use pointsman_scheduling::Termination;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use support::{golden, head_of, json as json_file, pool_at, text_of};
+use support::{golden, head_of, json as json_file, pool_with, text_of};
 
 /// A process of the recording, with a clock that this test moves.
 struct Process {
@@ -32,7 +32,8 @@ impl Process {
             {"name": "pod-b", "namespace": "default", "address": "127.0.0.12", "port": "8000"},
         ]);
         let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
-        let pool = pool_at("metrics", &setup, Arc::clone(&clock)).expect("all its plugins are there");
+        let options = PoolOptions { clock: clock.clone(), ..PoolOptions::default() };
+        let pool = pool_with("metrics", &setup, options).expect("all its plugins are there");
         let streams = StreamMetrics::register(&pool.metrics, Arc::clone(&pool.clock));
         Self { pool, clock, streams }
     }

@@ -23,18 +23,18 @@ pub(crate) fn json(path: &Path) -> Value {
 /// A pool with a configuration and endpoints as recorded, on a clock that moves only when told to. `None`: the configuration needs plugins that are not
 /// there yet.
 pub(crate) fn pool(folder: &str, setup: &Value) -> Option<Arc<Pool>> {
-    pool_at(folder, setup, Arc::new(ManualClock::at(Nanos(1_000_000_000))))
+    let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
+    pool_with(folder, setup, PoolOptions { clock, ..PoolOptions::default() })
 }
 
-/// The same on the given clock.
-pub(crate) fn pool_at(folder: &str, setup: &Value, clock: Arc<ManualClock>) -> Option<Arc<Pool>> {
+/// The same with other options.
+pub(crate) fn pool_with(folder: &str, setup: &Value, options: PoolOptions) -> Option<Arc<Pool>> {
     let config = golden().join(folder).join(setup["config"].as_str().expect("a configuration"));
     let text = std::fs::read(&config).expect("the configuration is there");
     let states = Arc::<LearnedStates>::default();
-    let options =
-        CompileOptions { allow_experimental: true, default: DefaultProfile::Epp, states: Arc::clone(&states) };
+    let how = CompileOptions { allow_experimental: true, default: DefaultProfile::Epp, states: Arc::clone(&states) };
     let mut faults = Faults::new();
-    let Some(compiled) = compile(&text, &options, &mut faults) else {
+    let Some(compiled) = compile(&text, &how, &mut faults) else {
         let later = |f: &&pointsman_config::Fault| f.message.contains("not yet available");
         assert!(
             faults.iter().any(|f| later(&f)),
@@ -43,7 +43,7 @@ pub(crate) fn pool_at(folder: &str, setup: &Value, clock: Arc<ManualClock>) -> O
         );
         return None;
     };
-    let pool = Pool::new(PoolOptions { clock, states, ..PoolOptions::default() }, compiled);
+    let pool = Pool::new(PoolOptions { states, ..options }, compiled);
     for e in setup["endpoints"].as_array().expect("endpoints") {
         let text = |key: &str| e[key].as_str().unwrap_or_default().to_owned();
         let name = EndpointName::new(text("namespace"), text("name"));
