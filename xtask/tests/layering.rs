@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The layer of every crate, bottom to top. A crate may depend on crates of lower layers only.
-const LAYERS: [(&str, u8); 15] = [
+const LAYERS: [(&str, u8); 16] = [
     ("pointsman-core", 0),
     ("pointsman-wire", 1),
     ("pointsman-prefix", 1),
@@ -18,6 +18,7 @@ const LAYERS: [(&str, u8); 15] = [
     ("pointsman-trace", 1),
     ("pointsman-scheduling", 2),
     ("pointsman-sim", 2),
+    ("pointsman-telemetry", 2),
     ("pointsman-plugins", 3),
     ("pointsman-router", 4),
     ("pointsman-sources", 4),
