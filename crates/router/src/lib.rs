@@ -13,6 +13,7 @@ mod pool;
 mod read;
 mod resolve;
 mod routed;
+mod trace;
 
 pub use decide::Refused;
 pub use head::RequestHead;
@@ -20,3 +21,4 @@ pub use metrics::Metrics;
 pub use pool::{Active, FinishedListener, Pool, PoolOptions};
 pub use read::Reading;
 pub use routed::Routed;
+pub use trace::TraceHeaders;

@@ -3,6 +3,7 @@
 use crate::decide::{length, with_rng};
 use crate::metrics::{InFlight, RequestSeries};
 use crate::pool::{Active, Pool};
+use crate::trace::{Trace, TraceHeaders};
 use bytes::Bytes;
 use pointsman_core::Nanos;
 use pointsman_fleet::{Endpoint, Snapshot};
@@ -40,6 +41,7 @@ pub(crate) struct RoutedParts {
 pub struct Routed {
     parts: RoutedParts,
     decision: Option<Arc<Decision>>,
+    trace: Option<Trace>,
     /// Candidate it goes to, and those that could not serve it.
     candidate: u32,
     tried: Vec<u32>,
@@ -83,6 +85,7 @@ impl Routed {
         let endpoint = Arc::clone(&parts.fleet.endpoints[parts.places[candidate as usize] as usize]);
         let mut routed = Self {
             decision: None,
+            trace: None,
             candidate,
             tried: Vec::new(),
             endpoint,
@@ -106,8 +109,9 @@ impl Routed {
         &self.parts.request
     }
 
-    pub(crate) fn on_record(&mut self, decision: Arc<Decision>) {
+    pub(crate) fn on_record(&mut self, decision: Arc<Decision>, trace: Option<Trace>) {
         self.decision = Some(decision);
+        self.trace = trace;
     }
 
     /// Charges the endpoint, and tells the plugins.
@@ -189,6 +193,12 @@ impl Routed {
         self.parts.rewritten
     }
 
+    /// The headers that carry the request's trace on. `None`: nobody traces, and the client's own travel on.
+    #[must_use]
+    pub fn trace_headers(&self) -> Option<TraceHeaders<'_>> {
+        self.trace.as_ref().map(|trace| trace.headers(&self.parts.request.headers))
+    }
+
     /// Whether the client asked for a stream.
     #[must_use]
     pub fn streaming(&self) -> bool {
@@ -251,6 +261,9 @@ impl Routed {
             && !std::mem::replace(&mut sent.dispatched, true)
         {
             sent.held.iter_mut().for_each(|h| h.sent());
+            if let Some(trace) = &mut self.trace {
+                trace.hand_over();
+            }
         }
     }
 
@@ -353,6 +366,9 @@ impl Routed {
                 response_bytes: r.bytes,
                 streaming: r.streaming,
             });
+        }
+        if let Some(trace) = self.trace.take() {
+            trace.ended(how, engine_failed, error.as_deref());
         }
         if let Some(r) = self.response.head_at {
             p.pool.metrics.response_processed(now.since(r));

@@ -9,3 +9,4 @@ mod limits;
 mod passing;
 mod support;
 mod tls;
+mod tracing;
