@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use pointsman_core::{DropReason, ErrorCode, Refusal};
 use pointsman_grpc::{Call, Code, Cursor, Message, Out, Status};
+use pointsman_router::metrics::{OpenStream, StreamMetrics};
 use pointsman_router::{Reading, Routed};
 use pointsman_scheduling::Termination;
 
@@ -35,6 +36,8 @@ pub struct Exchange {
     state: State,
     modes: Modes,
     started: bool,
+    /// Counted as open until it is ended or dropped.
+    counted: Option<OpenStream>,
 }
 
 enum State {
@@ -79,7 +82,8 @@ impl Exchange {
     /// A new exchange.
     #[must_use]
     pub fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, state: State::Fresh, modes: Modes::default(), started: false }
+        let counted = shared.streams.as_ref().map(StreamMetrics::opened);
+        Self { shared, state: State::Fresh, modes: Modes::default(), started: false, counted }
     }
 
     fn event(&mut self, request: ProcessingRequest, out: &mut Out) -> Result<(), Status> {
@@ -302,11 +306,8 @@ impl Exchange {
     }
 }
 
-impl Call for Exchange {
-    fn message(&mut self, message: Message, out: &mut Out) {
-        if out.is_ended() {
-            return;
-        }
+impl Exchange {
+    fn handle(&mut self, message: Message, out: &mut Out) {
         let undecided = self.undecided();
         // What was begun when a panic struck is dropped, and with it all that is held for the request.
         let handled = catch_unwind(AssertUnwindSafe(|| {
@@ -333,6 +334,24 @@ impl Call for Exchange {
         }
     }
 
+    /// Counts the stream as ended, once it is.
+    fn count(&mut self, status: Option<&Status>) {
+        if let Some(status) = status
+            && let Some(counted) = self.counted.take()
+        {
+            counted.closed(status.code as u32);
+        }
+    }
+}
+
+impl Call for Exchange {
+    fn message(&mut self, message: Message, out: &mut Out) {
+        if !out.is_ended() {
+            self.handle(message, out);
+            self.count(out.status());
+        }
+    }
+
     fn half_closed(&mut self, out: &mut Out) {
         // A proxy that is not sent response bodies leaves after the response's headers: that is all there was to see.
         if self.modes.response == BodyMode::None && matches!(&self.state, State::Routed(going) if going.answered) {
@@ -340,9 +359,11 @@ impl Call for Exchange {
         }
         self.state = State::Over;
         out.end(Status::OK);
+        self.count(out.status());
     }
 
     fn ended(&mut self, status: &Status) {
+        self.count(Some(status));
         let state = std::mem::replace(&mut self.state, State::Over);
         if let State::Routed(mut going) = state
             && let Some(routed) = going.routed.take()
