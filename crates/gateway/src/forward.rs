@@ -260,6 +260,9 @@ impl Shared {
         // A record of ours would be noise inside a coded stream, and has no room in one of known length.
         let plain = coding.is_none_or(|c| c.eq_ignore_ascii_case("identity"));
         hop::for_client(&mut parts.headers);
+        if routed.rewrites_response() {
+            parts.headers.remove(CONTENT_LENGTH);
+        }
         let format = match (events && plain && !parts.headers.contains_key(CONTENT_LENGTH), messages) {
             (false, _) => Format::Opaque,
             (true, false) => Format::Events,
