@@ -160,6 +160,10 @@ pub(crate) fn response_mutation(
         ServedMetadata::NoKey => Served::NoKey,
         ServedMetadata::Endpoint(endpoint) => Served::Endpoint(endpoint),
     };
+    if routed.rewrites_response() {
+        // Its length may change with the model's name.
+        remove_header(w, "content-length");
+    }
     routed.response_headers(served, &mut |name, value| set_header(w, name, value.as_bytes()));
     if options.keeps(Compat::SetAllHeaders) {
         let mut list: Vec<(&[u8], &[u8])> = Vec::new();

@@ -15,8 +15,9 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use pointsman_core::{DropReason, ErrorCode, Refusal};
-use pointsman_grpc::{Call, Code, Cursor, Message, Out, Status};
+use pointsman_grpc::{Call, Code, Cursor, Message, Out, Rope, Status};
 use pointsman_router::metrics::{OpenStream, StreamMetrics};
 use pointsman_router::{Reading, Routed};
 use pointsman_scheduling::Termination;
@@ -265,13 +266,18 @@ impl Exchange {
     fn response_body(&mut self, body: Body, out: &mut Out) {
         let full_duplex = self.modes.response == BodyMode::FullDuplex;
         let State::Routed(going) = &mut self.state else { return };
+        let (mut bytes, mut changed) = (body.bytes, false);
         if let Some(routed) = going.routed.as_deref_mut() {
-            body.bytes.pieces().for_each(|piece| routed.response_chunk(piece));
+            bytes.pieces().for_each(|piece| routed.response_chunk(piece));
+            if routed.rewrites_response() {
+                bytes = rewritten(routed, &bytes, body.end);
+                changed = true;
+            }
         }
         if full_duplex {
-            response::streamed_body(out, Direction::Response, body.bytes, body.end);
+            response::streamed_body(out, Direction::Response, bytes, body.end);
         } else {
-            response::whole_body(out, Direction::Response, None, None);
+            response::whole_body(out, Direction::Response, None, changed.then_some(&bytes));
         }
         if body.end {
             self.complete();
@@ -279,7 +285,14 @@ impl Exchange {
     }
 
     fn response_trailers(&mut self, out: &mut Out) {
-        if matches!(self.state, State::Routed(_)) {
+        if let State::Routed(going) = &mut self.state {
+            if let Some(routed) = going.routed.as_deref_mut().filter(|r| r.rewrites_response()) {
+                // What waited for the rest of a name that never came.
+                let rest = rewritten(routed, &Rope::default(), true);
+                if !rest.is_empty() && self.modes.response == BodyMode::FullDuplex {
+                    response::streamed_body(out, Direction::Response, rest, false);
+                }
+            }
             response::trailers(out, Direction::Response);
             self.complete();
         }
@@ -377,6 +390,18 @@ impl Call for Exchange {
 
 fn malformed(error: pointsman_grpc::WireError) -> Status {
     Status::new(Code::Internal, format!("grpc: failed to unmarshal the received message: {error}"))
+}
+
+/// A piece of a response, its model's name being that which the client asked for.
+fn rewritten(routed: &mut Routed, bytes: &Rope, end: bool) -> Rope {
+    let mut rope = Rope::default();
+    for piece in bytes.pieces() {
+        routed.rewrite_response(piece.clone(), false, &mut |piece| rope.push(piece));
+    }
+    if end {
+        routed.rewrite_response(Bytes::new(), true, &mut |piece| rope.push(piece));
+    }
+    rope
 }
 
 /// `ip:port` without its port, as upstream cuts it.

@@ -275,6 +275,9 @@ impl Shared {
                 parts.headers.insert(name, value);
             }
         });
+        if routed.rewrites_response() {
+            parts.headers.remove(CONTENT_LENGTH);
+        }
         let format = match (events && plain && !parts.headers.contains_key(CONTENT_LENGTH), messages) {
             (false, _) => Format::Opaque,
             (true, false) => Format::Events,

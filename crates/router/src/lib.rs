@@ -11,6 +11,7 @@ mod head;
 pub mod metrics;
 mod pool;
 mod read;
+mod rename;
 mod resolve;
 mod routed;
 mod trace;
