@@ -16,6 +16,7 @@ mod serve;
 #[cfg(test)]
 mod snapshot;
 mod status;
+mod telemetry;
 mod terminal;
 
 use std::io::Write as _;

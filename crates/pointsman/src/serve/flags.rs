@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use pointsman_gateway::{EjectionOptions, GatewayOptions, ServerTls};
 use pointsman_sources::{HealthOptions, SHORTEST_TICK, SourcesOptions, TlsClient};
 
@@ -99,6 +99,10 @@ pub(crate) struct Serve {
 
     #[command(flatten)]
     pub(super) gateway: Gateway,
+
+    /// Pass a trace on to the engines, with a span of our own in between; the OTEL_* variables say where spans go (default: nowhere)
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL", help_heading = "Records")]
+    pub(super) tracing: bool,
 
     /// Threads that serve. Default: one per core
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]

@@ -23,6 +23,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::failure::{Exit, Failure};
+use crate::telemetry::Traces;
 use crate::terminal::Paint;
 use banner::Banner;
 use configuration::{Configuration, Rejected};
@@ -72,7 +73,8 @@ async fn serve(
         .as_deref()
         .map(|path| DecisionLog::start(path, options.decision_log_sample))
         .transpose()?;
-    let pool = pool::make(&options, compiled, states);
+    let traces = Traces::start(options.tracing)?;
+    let pool = pool::make(&options, compiled, states, traces.tracer());
     let gateway = Gateway::new(Arc::clone(&pool), options.gateway_options()).map_err(|e| {
         Failure::new("the gateway cannot start").why(e).next("look at --tls-cert, --tls-key and --engine-ca")
     })?;
@@ -124,6 +126,7 @@ async fn serve(
     stop.send_replace(Stage::Drained);
     let _ = admin_task.await;
     drop(feed);
+    traces.stop().await;
     if let Some(log) = &log {
         log.close();
     }

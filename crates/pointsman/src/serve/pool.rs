@@ -9,17 +9,24 @@ use pointsman_router::{Pool, PoolOptions};
 use pointsman_sources::{
     Counters, Discovery, EndpointsFile, ScrapeSource, Sources, TlsClient, TlsOptions, endpoints_of,
 };
+use pointsman_trace::Tracer;
 
 use super::flags::Serve;
 use crate::failure::{Exit, Failure};
 
 /// A pool without endpoints.
-pub(super) fn make(options: &Serve, compiled: Compiled, states: Arc<LearnedStates>) -> Arc<Pool> {
+pub(super) fn make(
+    options: &Serve,
+    compiled: Compiled,
+    states: Arc<LearnedStates>,
+    tracer: Option<Arc<Tracer>>,
+) -> Arc<Pool> {
     let pool = PoolOptions {
         states,
         record_bytes: usize::try_from(options.record_bytes).unwrap_or(usize::MAX),
         record_block_hashes: options.record_block_hashes,
         stale_after: options.metrics_staleness_threshold,
+        tracer,
         ..PoolOptions::default()
     };
     Pool::new(pool, compiled)
