@@ -375,8 +375,13 @@ impl Call for Exchange {
         self.count(out.status());
     }
 
-    fn ended(&mut self, status: &Status) {
-        self.count(Some(status));
+    fn ended(&mut self, status: &Status, out: &mut Out) {
+        if status.code == Code::Unavailable && matches!(self.state, State::Reading(_)) {
+            let message = "this endpoint picker is shutting down";
+            let refusal = Refusal::new(ErrorCode::ServiceUnavailable, message).because(DropReason::ShuttingDown);
+            self.refuse(&refusal, out);
+        }
+        self.count(Some(out.status().unwrap_or(status)));
         let state = std::mem::replace(&mut self.state, State::Over);
         if let State::Routed(mut going) = state
             && let Some(routed) = going.routed.take()

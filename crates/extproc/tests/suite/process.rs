@@ -68,10 +68,20 @@ impl Process {
             compat: compat.iter().copied().collect(),
             ..ExtProcOptions::default()
         };
+        Some(Self::over(pool, setup, options))
+    }
+
+    /// The default configuration with these options.
+    pub(crate) fn with(setup: &Value, options: ExtProcOptions) -> Self {
+        let process = Self::start("wire", setup, &[]).expect("the default configuration");
+        Self::over(Arc::clone(&process.pool), setup, options)
+    }
+
+    fn over(pool: Arc<Pool>, setup: &Value, options: ExtProcOptions) -> Self {
         let shared = Shared::new(Arc::clone(&pool), options);
         let process = Self { pool, shared, open: BTreeMap::new() };
         process.engines(&setup["engines"]);
-        Some(process)
+        process
     }
 
     /// Lets every engine export a page, and reads it as production does.

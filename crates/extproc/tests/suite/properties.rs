@@ -182,7 +182,7 @@ fn check(plan: &Plan) -> Result<(), TestCaseError> {
             }
             Stop::Reset(at) if at == i => break,
             Stop::Shutdown(at) if at == i => {
-                exchange.ended(&Status::new(Code::Unavailable, "stopping"));
+                exchange.ended(&Status::new(Code::Unavailable, "stopping"), &mut out);
                 break;
             }
             _ => {}
