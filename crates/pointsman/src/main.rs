@@ -63,7 +63,7 @@ fn arguments() -> impl Iterator<Item = OsString> {
     let mut given = std::env::args_os();
     let own = given.next().unwrap_or_default();
     let is_epp = Path::new(&own).file_name().is_some_and(|name| name == "epp");
-    let epp = is_epp.then(|| OsString::from("epp"));
+    let (own, epp) = if is_epp { ("pointsman".into(), Some("epp".into())) } else { (own, None) };
     std::iter::once(own).chain(epp).chain(given)
 }
 
