@@ -9,18 +9,20 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The layer of every crate, bottom to top. A crate may depend on crates of lower layers only.
-const LAYERS: [(&str, u8); 14] = [
+const LAYERS: [(&str, u8); 16] = [
     ("pointsman-core", 0),
     ("pointsman-wire", 1),
     ("pointsman-prefix", 1),
     ("pointsman-config", 1),
     ("pointsman-fleet", 1),
+    ("pointsman-grpc", 1),
     ("pointsman-scheduling", 2),
     ("pointsman-sim", 2),
     ("pointsman-plugins", 3),
     ("pointsman-router", 4),
     ("pointsman-sources", 4),
     ("pointsman-gateway", 5),
+    ("pointsman-extproc", 5),
     ("pointsman-admin", 5),
     ("pointsman-engine", 6),
     ("pointsman", 7),

@@ -52,6 +52,7 @@ fn the_recordings_that_tests_stand_on_are_in_the_repository() {
         ("testdata/fixtures/golden/prefix-cache", 10),
         ("testdata/fixtures/golden/in-flight", 3),
         ("testdata/fixtures/golden/engine-metrics", 3),
+        ("testdata/fixtures/golden/parsers", 19),
         ("testdata/fixtures/golden/config", 100),
         ("testdata/fixtures/vllm/http", 40),
         ("testdata/fixtures/vllm/metrics", 5),

@@ -11,6 +11,8 @@
 
 mod endpoints;
 pub mod guard;
+mod http;
+mod metrics_port;
 mod pool;
 mod reply;
 mod routes;
@@ -18,8 +20,10 @@ mod server;
 mod view;
 
 pub use guard::Guard;
+pub use http::TlsSource;
+pub use metrics_port::{MetricsPort, Profile, Profiler, serve_metrics};
 pub use server::serve;
-pub use view::View;
+pub use view::{PluginState, View};
 
 #[cfg(test)]
 mod tests;

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use pointsman_core::Clock;
 use pointsman_fleet::{Endpoint, Snapshot};
+use pointsman_plugins::NamedPlugin;
 use pointsman_router::Pool;
 use pointsman_scheduling::record::{Decision, DecisionId};
 use serde_json::Value;
 
 use crate::View;
+use crate::view::PluginState;
 
 impl View for Pool {
     fn decisions(&self, limit: usize, after: Option<DecisionId>) -> Vec<Arc<Decision>> {
@@ -36,6 +38,16 @@ impl View for Pool {
     fn config(&self) -> (u64, Value) {
         let active = self.active();
         (active.version, active.compiled.effective.clone())
+    }
+
+    fn plugins(&self) -> Vec<PluginState> {
+        let active = self.active();
+        let state = |p: &NamedPlugin| PluginState {
+            name: p.name.to_string(),
+            type_name: p.type_name.to_owned(),
+            state: self.learned(p.type_name, &p.name),
+        };
+        active.compiled.plugins.iter().map(state).collect()
     }
 
     fn metrics(&self, openmetrics: bool) -> String {

@@ -9,7 +9,7 @@ use serde::Serialize;
 pub(crate) type Reply = Response<Full<Bytes>>;
 
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
-const JSON: &str = "application/json";
+pub(crate) const JSON: &str = "application/json";
 
 /// An answer that is not to be kept by anyone: all of it is about this moment.
 pub(crate) fn with_type(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Reply {

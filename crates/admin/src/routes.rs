@@ -181,7 +181,7 @@ fn decision(view: &impl View, id: &str) -> Reply {
     }
 }
 
-fn metrics(view: &impl View, headers: &HeaderMap) -> Reply {
+pub(crate) fn metrics(view: &impl View, headers: &HeaderMap) -> Reply {
     let accepts = |value: &HeaderValue| value.to_str().is_ok_and(|v| v.contains("application/openmetrics-text"));
     let openmetrics = headers.get_all(ACCEPT).iter().any(accepts);
     let content_type = if openmetrics { OPENMETRICS } else { PROMETHEUS };

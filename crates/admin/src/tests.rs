@@ -20,6 +20,10 @@ struct Yard {
 }
 
 impl View for Yard {
+    fn plugins(&self) -> Vec<crate::view::PluginState> {
+        Vec::new()
+    }
+
     fn decisions(&self, limit: usize, after: Option<DecisionId>) -> Vec<Arc<Decision>> {
         let newest = self.decisions.iter().rev().filter(|d| after.is_none_or(|a| d.id > a));
         newest.take(limit).cloned().collect()

@@ -54,3 +54,50 @@ pub const CONTROL: &[&str] = &[
     POINTSMAN_ENDPOINT,
     POINTSMAN_DECISION,
 ];
+
+/// Control headers that a client may send as a wish. All other names of [`CONTROL`] are told to clients and engines by the router alone.
+pub const WISHES: &[&str] = &[
+    OBJECTIVE,
+    OBJECTIVE_OLD,
+    FAIRNESS_ID,
+    FAIRNESS_ID_OLD,
+    MODEL_REWRITE,
+    MODEL_REWRITE_OLD,
+    "x-llm-d-slo-ttft-ms",
+    "x-slo-ttft-ms",
+    "x-llm-d-slo-tpot-ms",
+    "x-slo-tpot-ms",
+    "x-llm-d-video-fps",
+    "x-llm-d-video-duration-seconds",
+    "x-llm-d-video-resolution",
+];
+
+/// Whether a header steers routing, and is therefore not for engines.
+#[must_use]
+pub fn is_control(name: &str) -> bool {
+    // Nearly every header fails on its first two bytes.
+    name.starts_with("x-") && CONTROL.contains(&name)
+}
+
+/// Whether a request header claims what only the router can know.
+#[must_use]
+pub fn is_forged(name: &str) -> bool {
+    is_control(name) && !WISHES.contains(&name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wishes_reach_the_decision_and_claims_do_not() {
+        for wish in WISHES {
+            assert!(CONTROL.contains(wish), "{wish}");
+            assert!(!is_forged(wish), "{wish}");
+        }
+        for claim in [DESTINATION, SERVED, DROP_REASON, "x-prefiller-host-port", POINTSMAN_DECISION] {
+            assert!(is_forged(claim), "{claim}");
+        }
+        assert!(!is_forged("x-request-id") && !is_forged("content-type"));
+    }
+}

@@ -36,3 +36,28 @@ impl fmt::Display for EndpointName {
         write!(f, "{}/{}", self.namespace, self.name)
     }
 }
+
+/// These bits in the shape of a version 4 UUID, which is what people's tools expect of an id.
+#[must_use]
+pub fn uuid_v4(bits: u128) -> [u8; 36] {
+    let bits = bits & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
+    let mut id = [b'-'; 36];
+    let places = (0..36).filter(|place| !matches!(place, 8 | 13 | 18 | 23));
+    for (digit, place) in places.enumerate() {
+        id[place] = b"0123456789abcdef"[(bits >> (124 - 4 * digit)) as usize & 0xf];
+    }
+    id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_is_its_bits_but_for_version_and_variant() {
+        let id = uuid_v4(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+        assert_eq!(std::str::from_utf8(&id).expect("ASCII"), "01234567-89ab-4def-8123-456789abcdef");
+        let id = uuid_v4(u128::MAX);
+        assert_eq!(std::str::from_utf8(&id).expect("ASCII"), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+    }
+}

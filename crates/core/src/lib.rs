@@ -12,5 +12,5 @@ mod refusal;
 
 pub use clock::{Clock, ManualClock, Nanos, SystemClock};
 pub use hash::{BlockHash, chain, chain_seed, xxh64};
-pub use identity::{EndpointName, Slot};
+pub use identity::{EndpointName, Slot, uuid_v4};
 pub use refusal::{DropReason, ErrorCode, Refusal};

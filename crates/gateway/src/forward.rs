@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
+use http::header::{ACCEPT, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::uri::PathAndQuery;
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::Either;
@@ -15,7 +15,7 @@ use hyper::body::Incoming;
 use pointsman_core::headers::{POINTSMAN_DECISION, POINTSMAN_ENDPOINT};
 use pointsman_fleet::Endpoint;
 use pointsman_router::Routed;
-use pointsman_scheduling::Termination;
+use pointsman_scheduling::{Served, Termination};
 use pointsman_wire::body::Api;
 
 use crate::answer::{self, Body};
@@ -260,6 +260,11 @@ impl Shared {
         // A record of ours would be noise inside a coded stream, and has no room in one of known length.
         let plain = coding.is_none_or(|c| c.eq_ignore_ascii_case("identity"));
         hop::for_client(&mut parts.headers);
+        routed.response_headers(Served::Endpoint(routed.endpoint().meta.host_port()), &mut |name, value| {
+            if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
+                parts.headers.insert(name, value);
+            }
+        });
         let format = match (events && plain && !parts.headers.contains_key(CONTENT_LENGTH), messages) {
             (false, _) => Format::Opaque,
             (true, false) => Format::Events,

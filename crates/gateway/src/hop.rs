@@ -3,30 +3,6 @@
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use pointsman_core::headers as names;
 
-/// Control headers that a client may send as a wish. All other names of [`names::CONTROL`] are told to clients and engines by the router alone, and
-/// a client's copy does not even reach the decision.
-const WISHES: &[&str] = &[
-    names::OBJECTIVE,
-    names::OBJECTIVE_OLD,
-    names::FAIRNESS_ID,
-    names::FAIRNESS_ID_OLD,
-    names::MODEL_REWRITE,
-    names::MODEL_REWRITE_OLD,
-    "x-llm-d-slo-ttft-ms",
-    "x-slo-ttft-ms",
-    "x-llm-d-slo-tpot-ms",
-    "x-slo-tpot-ms",
-    "x-llm-d-video-fps",
-    "x-llm-d-video-duration-seconds",
-    "x-llm-d-video-resolution",
-];
-
-/// Whether a request header claims what only the router can know.
-pub(crate) fn is_forged(name: &str) -> bool {
-    // Nearly every header fails on its first two bytes.
-    name.starts_with("x-") && names::CONTROL.contains(&name) && !WISHES.contains(&name)
-}
-
 /// Whether a header is meant for the next hop only, even when `connection` does not list it.
 fn is_hop_by_hop(name: &HeaderName) -> bool {
     [
@@ -60,7 +36,7 @@ pub(crate) fn for_engine(headers: &mut HeaderMap) {
         // The body is whole and has a length by now: its trailers were read and left out, and nobody waits to be told to send it.
         [header::TE, header::TRAILER, header::EXPECT].contains(name)
             || is_hop_by_hop(name)
-            || name.as_str().starts_with("x-") && names::CONTROL.contains(&name.as_str())
+            || names::is_control(name.as_str())
     });
     if trailers {
         headers.insert(header::TE, HeaderValue::from_static("trailers"));
@@ -149,19 +125,5 @@ mod tests {
             map(&[("content-length", "7"), ("x-pointsman-endpoint", "me"), ("x-pointsman-decision", "1")]);
         for_client(&mut headers);
         assert_eq!(left(&headers), ["content-length"]);
-    }
-
-    #[test]
-    fn wishes_reach_the_decision_and_claims_do_not() {
-        for wish in WISHES {
-            assert!(names::CONTROL.contains(wish), "{wish}");
-            assert!(!is_forged(wish), "{wish}");
-        }
-        for claim in
-            [names::DESTINATION, names::SERVED, names::DROP_REASON, "x-prefiller-host-port", names::POINTSMAN_DECISION]
-        {
-            assert!(is_forged(claim), "{claim}");
-        }
-        assert!(!is_forged("x-request-id") && !is_forged("content-type"));
     }
 }

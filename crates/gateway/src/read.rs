@@ -7,15 +7,14 @@ use http::{Response, StatusCode, request};
 use http_body::Body as _;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use pointsman_core::headers::REQUEST_ID;
-use pointsman_core::{DropReason, ErrorCode, Nanos, Refusal};
+use pointsman_core::headers::{self, REQUEST_ID};
+use pointsman_core::{DropReason, ErrorCode, Nanos, Refusal, uuid_v4};
 use pointsman_router::{Reading, RequestHead};
 use tokio::time::{Duration, timeout};
 
 use crate::answer::{self, Body};
 use crate::budget::Held;
 use crate::gateway::Shared;
-use crate::hop;
 use crate::pieces::Pieces;
 
 /// Unread request bytes of a refused request that are taken and dropped, so that the client gets to read why instead of a reset, at most for this long.
@@ -32,20 +31,9 @@ pub(crate) enum Stop {
 /// Gives the request an id if it has none.
 pub(crate) fn ensure_request_id(headers: &mut HeaderMap) {
     if headers.get(REQUEST_ID).is_none_or(HeaderValue::is_empty) {
-        let id = uuid(fastrand::u128(..));
+        let id = uuid_v4(fastrand::u128(..));
         headers.insert(REQUEST_ID, HeaderValue::from_bytes(&id).expect("hexadecimal digits and hyphens"));
     }
-}
-
-/// These bits in the shape of a version 4 UUID, which is what people's tools expect of an id.
-fn uuid(bits: u128) -> [u8; 36] {
-    let bits = bits & !(0xf << 76) & !(0x3 << 62) | 0x4 << 76 | 0x2 << 62;
-    let mut id = [b'-'; 36];
-    let places = (0..36).filter(|place| !matches!(place, 8 | 13 | 18 | 23));
-    for (digit, place) in places.enumerate() {
-        id[place] = b"0123456789abcdef"[(bits >> (124 - 4 * digit)) as usize & 0xf];
-    }
-    id
 }
 
 /// What the router is told of the request.
@@ -53,7 +41,7 @@ pub(crate) fn head(parts: &request::Parts, received: Nanos) -> RequestHead {
     let headers: Vec<(Box<str>, Box<str>)> = parts
         .headers
         .iter()
-        .filter(|(name, _)| !hop::is_forged(name.as_str()))
+        .filter(|(name, _)| !headers::is_forged(name.as_str()))
         .map(|(name, value)| (Box::from(name.as_str()), String::from_utf8_lossy(value.as_bytes()).into()))
         .collect();
     RequestHead {
@@ -169,14 +157,6 @@ pub(crate) fn tells_length(parts: &request::Parts, length: u64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_id_is_its_bits_but_for_version_and_variant() {
-        let id = uuid(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
-        assert_eq!(std::str::from_utf8(&id).unwrap(), "01234567-89ab-4def-8123-456789abcdef");
-        let id = uuid(u128::MAX);
-        assert_eq!(std::str::from_utf8(&id).unwrap(), "ffffffff-ffff-4fff-bfff-ffffffffffff");
-    }
 
     #[test]
     fn a_request_without_an_id_gets_one_that_looks_like_a_uuid() {

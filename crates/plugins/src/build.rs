@@ -8,7 +8,8 @@ use crate::parsers::Claims;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use pointsman_config::{Faults, Params, Span};
 use pointsman_scheduling::{
-    ColumnId, DataKind, Filter, Hooks, InFlightTokens, Picker, PrefixMatch, Producer, ProfileHandler, Scorer,
+    ColumnId, DataKind, Filter, Hooks, InFlightTokens, Picker, PrefixMatch, Producer, ProfileHandler, ResponseHook,
+    Scorer,
 };
 use pointsman_wire::body::EstimateOptions;
 use std::collections::HashMap;
@@ -31,6 +32,8 @@ pub struct Instance {
     pub producer: Option<Arc<dyn Producer>>,
     /// Is told of choice and end.
     pub hooks: Option<Arc<dyn Hooks>>,
+    /// Sees the head of responses.
+    pub response: Option<Arc<dyn ResponseHook>>,
     /// Reads bodies.
     pub parser: Option<&'static Claims>,
     /// Fetches metrics.

@@ -7,12 +7,19 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
+/// Endpoints in a dump at most, as upstream has it.
+pub const DUMPED: usize = 100;
+
 /// State that outlives a configuration.
 pub trait Learned: Any + Send + Sync {
     /// An endpoint has left the fleet: what is known of it goes at once.
     fn endpoint_left(&self, _endpoint: &Endpoint) {}
     /// Called about once a second, for whatever follows the engines slowly.
     fn refresh(&self, _fleet: &Snapshot) {}
+    /// What is known, for a person: of at most [`DUMPED`] endpoints. `None` where there is nothing to see.
+    fn dump(&self, _fleet: &Snapshot) -> Option<serde_json::Value> {
+        None
+    }
 }
 
 type Key = (&'static str, Arc<str>);
@@ -44,6 +51,13 @@ impl LearnedStates {
     /// Lets every state follow the fleet.
     pub fn refresh(&self, fleet: &Snapshot) {
         self.all().iter().for_each(|s| s.refresh(fleet));
+    }
+
+    /// What an instance has learned, for a person.
+    #[must_use]
+    pub fn dump(&self, type_name: &'static str, name: &Arc<str>, fleet: &Snapshot) -> Option<serde_json::Value> {
+        let state = self.0.lock().get(&(type_name, Arc::clone(name))).cloned();
+        state.and_then(|state| state.dump(fleet))
     }
 
     fn all(&self) -> Vec<Arc<dyn Learned>> {

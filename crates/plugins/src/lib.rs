@@ -14,6 +14,7 @@ pub mod parsers;
 pub mod pickers;
 pub mod producers;
 pub mod profile_handlers;
+pub mod response;
 pub mod row;
 pub mod scorers;
 pub mod table;

@@ -1,7 +1,7 @@
 //! The table every plugin type is registered in: one row each.
 
 use crate::row::{Kind, Row, Stability};
-use crate::{data_layer, filters, parsers, pickers, producers, profile_handlers, scorers};
+use crate::{data_layer, filters, parsers, pickers, producers, profile_handlers, response, scorers};
 use pointsman_config::{Registry, TypeInfo};
 
 /// The plugin types of this build, and those of the catalogue that it does not have yet.
@@ -16,6 +16,7 @@ pub static TABLE: &[Row] = &[
     filters::decode_filter::ROW,
     filters::prefill_filter::ROW,
     filters::encode_filter::ROW,
+    filters::header_based_testing_filter::ROW,
     // Scorers
     scorers::queue_scorer::ROW,
     scorers::kv_cache_utilization_scorer::ROW,
@@ -39,7 +40,12 @@ pub static TABLE: &[Row] = &[
     parsers::openai_parser::ROW,
     parsers::anthropic_parser::ROW,
     parsers::vllmhttp_parser::ROW,
+    parsers::sglanghttp_parser::ROW,
+    parsers::vllmgrpc_parser::ROW,
+    parsers::vertexai_parser::ROW,
     parsers::passthrough_parser::ROW,
+    // Responses
+    response::destination_endpoint_served_verifier::ROW,
     // Data layer
     data_layer::metrics_data_source::ROW,
     data_layer::core_metrics_extractor::ROW,
@@ -60,7 +66,6 @@ pub static TABLE: &[Row] = &[
     later("session-affinity-filter", &[Kind::Filter, Kind::Hook], Stability::Alpha),
     later("multicluster-session-affinity-filter", &[Kind::Filter, Kind::Hook], Stability::Alpha),
     later("topology-affinity-filter", &[Kind::Filter], Stability::Alpha),
-    later("header-based-testing-filter", &[Kind::Filter], Stability::Beta),
     later("context-length-aware", &[Kind::Filter, Kind::Scorer], Stability::Beta),
     later("multicluster-prefix-cache-scorer", &[Kind::Scorer], Stability::Alpha),
     later("precise-prefix-cache-scorer", &[Kind::Scorer, Kind::Producer], Stability::Beta),
@@ -84,10 +89,6 @@ pub static TABLE: &[Row] = &[
     later("disaggregatedset-rollout-screener", &[Kind::Screener], Stability::Alpha),
     later("agent-identity", &[Kind::Hook], Stability::Alpha),
     later("request-attribute-reporter", &[Kind::Hook], Stability::Beta),
-    later("destination-endpoint-served-verifier", &[Kind::Hook], Stability::Beta),
-    later("sglanghttp-parser", &[Kind::Parser], Stability::Beta),
-    later("vertexai-parser", &[Kind::Parser], Stability::Beta),
-    later("vllmgrpc-parser", &[Kind::Parser], Stability::Beta),
     later("multicluster-metrics-data-source", &[Kind::DataSource], Stability::Alpha),
     later("multicluster-metrics-extractor", &[Kind::Extractor], Stability::Alpha),
     later("models-data-source", &[Kind::DataSource], Stability::Beta),

@@ -6,6 +6,7 @@ use clap_complete::Shell;
 use crate::check::Check;
 use crate::drain::{DRAIN_EXAMPLES, Drain, UNDRAIN_EXAMPLES};
 use crate::engine::Engine;
+use crate::epp::Epp;
 use crate::explain::Explain;
 use crate::serve::Serve;
 use crate::status::Status;
@@ -28,6 +29,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run the gateway: route requests to engines (or, without any, to simulated ones)
     Serve(Box<Serve>),
+    /// Run the Endpoint Picker that Envoy asks, in the place of llm-d's
+    Epp(Box<Epp>),
     /// Show why a request went where it went
     Explain(Explain),
     /// Show the endpoints and what is known of them

@@ -5,8 +5,8 @@ use pointsman_engine::EngineOptions;
 use tokio::net::TcpListener;
 
 use crate::failure::{Exit, Failure};
+use crate::listen::{cannot_listen, stop_signal};
 use crate::logging::Logging;
-use crate::serve::{cannot_listen, stop_signal};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -7,18 +7,24 @@
 mod admin_client;
 mod check;
 mod cli;
+mod decision_log;
 mod drain;
 mod engine;
+mod epp;
 mod explain;
 mod failure;
+mod listen;
 mod logging;
 mod serve;
 #[cfg(test)]
 mod snapshot;
 mod status;
 mod terminal;
+mod wiring;
 
+use std::ffi::OsString;
 use std::io::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
@@ -31,7 +37,7 @@ use failure::{Exit, Failure};
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(arguments()) {
         Ok(cli) => cli,
         Err(error) => {
             // Help and version are what was asked for, anything else is wrong use.
@@ -51,9 +57,19 @@ fn main() -> ExitCode {
     }
 }
 
+/// The command line. Invoked as `epp`, by a link or a copy of that name, the process is `pointsman epp`: that is what images and charts call.
+fn arguments() -> impl Iterator<Item = OsString> {
+    let mut given = std::env::args_os();
+    let own = given.next().unwrap_or_default();
+    let is_epp = Path::new(&own).file_name().is_some_and(|name| name == "epp");
+    let epp = is_epp.then(|| OsString::from("epp"));
+    std::iter::once(own).chain(epp).chain(given)
+}
+
 fn run(command: Command) -> Result<Exit, Failure> {
     match command {
         Command::Serve(options) => serve::run(*options),
+        Command::Epp(options) => epp::run(*options),
         Command::Explain(options) => explain::run(&options),
         Command::Status(options) => status::run(&options),
         Command::Drain(options) => drain::run(&options, true),

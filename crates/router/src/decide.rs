@@ -209,6 +209,7 @@ fn schedule(
         body,
         series,
         bodyless: reading.bytes == 0,
+        rewritten: rewrite.is_some(),
     };
     let mut routed = Routed::new(parts);
     steps.send = laps.lap();

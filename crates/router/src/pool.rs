@@ -138,6 +138,12 @@ impl Pool {
         version
     }
 
+    /// What a plugin instance has learned, for a person; `None` where it keeps nothing.
+    #[must_use]
+    pub fn learned(&self, type_name: &'static str, name: &Arc<str>) -> Option<serde_json::Value> {
+        self.states.dump(type_name, name, &self.fleet.load())
+    }
+
     /// Slow work, to be called about once a second.
     pub fn housekeeping(&self) {
         self.states.refresh(&self.fleet.load());
@@ -178,6 +184,9 @@ fn timed(mut compiled: Compiled, metrics: &Metrics) -> Compiled {
     }
     for p in &mut compiled.producers {
         p.timing = time("DataProducer", &p.type_name, &p.name);
+    }
+    for h in &mut compiled.response_hooks {
+        h.timing = time("ResponseReceived", &h.type_name, &h.name);
     }
     for h in &mut compiled.hooks {
         h.timing = time("PreRequest", &h.type_name, &h.name);

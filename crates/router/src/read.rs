@@ -29,6 +29,8 @@ pub struct Reading {
     coding: Coding,
     pub(crate) chunks: Vec<Bytes>,
     pub(crate) bytes: u64,
+    /// There is no body to look into, whatever the path.
+    headers_only: bool,
 }
 
 /// How a body is coded.
@@ -62,13 +64,24 @@ impl Reading {
         let coding = Coding::of(&head);
         // Hints of headers are for chats.
         let estimate = match api {
-            Api::Chat => video_hints(&head.headers, compiled.estimate.clone()),
+            Api::Chat | Api::VertexChat => video_hints(&head.headers, compiled.estimate.clone()),
             _ => compiled.estimate.clone(),
         };
         let reader = (api.is_read() && coding != Coding::Other).then(|| {
             Box::new(BodyReader::new(api, ReadOptions { block_tokens: block_tokens as usize, max_blocks, estimate }))
         });
-        Self { pool, active, head, path, block_tokens, reader, coding, chunks: Vec::new(), bytes: 0 }
+        Self {
+            pool,
+            active,
+            head,
+            path,
+            block_tokens,
+            reader,
+            coding,
+            chunks: Vec::new(),
+            bytes: 0,
+            headers_only: false,
+        }
     }
 
     /// The next piece of the body.
@@ -84,6 +97,24 @@ impl Reading {
         self.chunks.push(chunk);
     }
 
+    /// Only these endpoints may serve it (`ip:port` or `ip`).
+    pub fn restrict_to(&mut self, subset: Option<Vec<String>>) {
+        self.head.subset = subset;
+    }
+
+    /// There is no body, or none that can be looked into before the request must go: what came of one is forgotten, and the request is scheduled by
+    /// what the fleet is like.
+    pub fn without_body(&mut self) {
+        self.reader = None;
+        self.headers_only = true;
+    }
+
+    /// Bytes of the body so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The body is complete: decides where the request goes.
     ///
     /// # Errors
@@ -95,8 +126,13 @@ impl Reading {
     /// What was read. `None`: this path's bodies are not looked into.
     pub(crate) fn parsed(&mut self) -> Result<Option<ParsedBody>, Refusal> {
         let bad = |message: String| Refusal::new(ErrorCode::BadRequest, Cow::Owned(message));
-        if self.path.is_none() {
-            return Err(bad(format!("no parser registered matching path suffix for: {}", self.head.path)));
+        if self.headers_only {
+            return Ok(None);
+        }
+        match self.path {
+            None => return Err(bad(format!("no parser registered matching path suffix for: {}", self.head.path))),
+            Some(path) if !path.supported => return Err(bad(format!("unsupported path: {}", self.head.path))),
+            Some(_) => {}
         }
         let Some(mut reader) = self.reader.take() else { return Ok(None) };
         if self.bytes == 0 && matches!(&*self.head.method, "GET" | "HEAD" | "DELETE" | "OPTIONS") {

@@ -6,7 +6,7 @@ use pointsman_core::{ErrorCode, Nanos, Refusal, headers};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::record::Reason;
 use pointsman_scheduling::{Candidate, PromptBlocks, Request};
-use pointsman_wire::body::ParsedBody;
+use pointsman_wire::body::{Api, ParsedBody};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,18 +34,11 @@ pub(crate) enum Rewrite {
 pub(crate) fn resolve(reading: &Reading, parsed: Option<ParsedBody>) -> Result<Resolved, (Refusal, Arc<str>)> {
     let head = &reading.head;
     let needs_model = parsed.is_some() && reading.path.is_some_and(|p| p.needs_model);
-    let parsed = parsed.unwrap_or(ParsedBody {
-        api: pointsman_wire::body::Api::Raw,
-        model: None,
-        model_span: None,
-        stream: false,
-        max_output_tokens: None,
-        cache_salt: None,
-        prompts: Vec::new(),
-        features: Vec::new(),
-    });
+    // A parser that cannot rewrite still takes the header's word for what is being asked for; what has no body asks for no model.
+    let takes_rewrite = needs_model || reading.bytes > 0 && reading.path.is_some_and(|p| !p.needs_model);
+    let parsed = parsed.unwrap_or_else(|| ParsedBody::unread(Api::Raw));
     let incoming: Arc<str> = parsed.model.as_deref().unwrap_or_default().into();
-    let rewrite = head.aliased(headers::MODEL_REWRITE, headers::MODEL_REWRITE_OLD).filter(|_| needs_model);
+    let rewrite = head.aliased(headers::MODEL_REWRITE, headers::MODEL_REWRITE_OLD).filter(|_| takes_rewrite);
     let target: Arc<str> = match rewrite {
         Some(model) if !model.is_empty() && *model != *incoming => model.into(),
         _ => Arc::clone(&incoming),
@@ -53,7 +46,7 @@ pub(crate) fn resolve(reading: &Reading, parsed: Option<ParsedBody>) -> Result<R
     if needs_model && target.is_empty() {
         return Err((Refusal::new(ErrorCode::BadRequest, "model not found in request body"), incoming));
     }
-    let rewritten = if target == incoming {
+    let rewritten = if target == incoming || !needs_model {
         None
     } else if head.header("content-encoding").is_some_and(|e| !e.eq_ignore_ascii_case("identity")) {
         let message =

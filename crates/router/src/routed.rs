@@ -7,7 +7,7 @@ use bytes::Bytes;
 use pointsman_core::Nanos;
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::record::{Decision, Retry};
-use pointsman_scheduling::{Chosen, Facts, Held, ProfileRun, Request, Termination};
+use pointsman_scheduling::{Chosen, Facts, Held, ProfileRun, Request, Served, Termination};
 use pointsman_wire::body::Api;
 use pointsman_wire::usage::{Observed, Usage, UsageReader};
 use std::sync::Arc;
@@ -32,6 +32,8 @@ pub(crate) struct RoutedParts {
     pub(crate) body: Arc<[Bytes]>,
     pub(crate) series: Arc<RequestSeries>,
     pub(crate) bodyless: bool,
+    /// The body names another model than the one that came in.
+    pub(crate) rewritten: bool,
 }
 
 /// A request on its way. Dropping it unfinished means that the client has left.
@@ -156,6 +158,19 @@ impl Routed {
         p.run.picked.iter().map(|&c| &p.fleet.endpoints[p.places[c as usize] as usize])
     }
 
+    /// Weighted sum of each endpoint that the filters of the primary profile left, by `host:port`.
+    pub fn scores(&self) -> impl Iterator<Item = (&Arc<str>, f64)> {
+        let p = &self.parts;
+        let endpoint = |c: u32| p.fleet.endpoints[p.places[c as usize] as usize].meta.host_port_shared();
+        p.run.kept.iter().zip(&p.run.totals).map(move |(c, total)| (endpoint(*c), *total))
+    }
+
+    /// Headers of the request, as they came.
+    #[must_use]
+    pub fn request_headers(&self) -> &[(Box<str>, Box<str>)] {
+        &self.parts.request.headers
+    }
+
     /// The body to forward, in pieces. Empty once a response has begun.
     #[must_use]
     pub fn body(&self) -> &Arc<[Bytes]> {
@@ -166,6 +181,12 @@ impl Routed {
     #[must_use]
     pub fn body_len(&self) -> u64 {
         length(&self.parts.body)
+    }
+
+    /// Whether that body is another one than came in.
+    #[must_use]
+    pub fn rewritten(&self) -> bool {
+        self.parts.rewritten
     }
 
     /// Whether the client asked for a stream.
@@ -248,6 +269,21 @@ impl Routed {
         }
         if let Some(decision) = &self.decision {
             decision.outcome.lock().status = Some(status);
+        }
+    }
+
+    /// Which endpoint the proxy says it used, and what plugins put into the response's head: calls `set` with name and value of each header.
+    pub fn response_headers(&self, served: Served<'_>, set: &mut dyn FnMut(&str, &str)) {
+        if let (Served::Endpoint(served), Some(decision)) = (served, &self.decision) {
+            let mut outcome = decision.outcome.lock();
+            if outcome.endpoint.as_deref() != Some(served) {
+                outcome.endpoint = Some(served.into());
+            }
+        }
+        for hook in &self.parts.active.compiled.response_hooks {
+            let then = self.parts.pool.clock.now();
+            hook.response_head(&self.parts.request, served, set);
+            hook.timing.observe(self.parts.pool.clock.now().since(then).as_nanos() as f64 / 1e9);
         }
     }
 

@@ -319,6 +319,17 @@ fn the_rewrite_header_changes_the_model_and_nothing_else() {
 }
 
 #[test]
+fn where_the_model_cannot_be_rewritten_the_header_says_what_is_asked_for_and_the_body_passes() {
+    let bench = bench(&["a"], DefaultProfile::Serve, "");
+    let body = r#"{"model":"acme-chat","query":"x"}"#;
+    let routed = bench.send_to("/v1/rerank", &[("x-llm-d-model-name-rewrite", "acme-rank")], body).expect("routed");
+    assert_eq!(&*routed.body()[0], body.as_bytes());
+    assert_eq!((&*routed.decision().model, &*routed.decision().target_model), ("", "acme-rank"));
+    let routed = bench.send_to("/v1/models", &[("x-llm-d-model-name-rewrite", "acme-rank")], "").expect("routed");
+    assert_eq!(&*routed.decision().target_model, "", "what has no body asks for no model");
+}
+
+#[test]
 fn a_gzipped_request_is_looked_into_and_forwarded_as_received() {
     let bench = bench(&["a", "b"], DefaultProfile::Serve, "");
     let body = format!("{{\"model\":\"m\",\"prompt\":\"{}\"}}", prompt(9));

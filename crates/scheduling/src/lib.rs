@@ -19,7 +19,8 @@ pub use candidate::{Candidate, Scope};
 pub use data::{DataKey, DataKind};
 pub use facts::{Column, ColumnId, Columns, Facts, InFlightTokens, PrefixMatch};
 pub use plugin::{
-    Chosen, Cycle, Filter, Held, Hooks, Named, Picker, Producer, ProfileHandler, Scorer, Termination, Timing, Untimed,
+    Chosen, Cycle, Filter, Held, Hooks, Named, Picker, Producer, ProfileHandler, ResponseHook, Scorer, Served,
+    Termination, Timing, Untimed,
 };
 pub use profile::{Dropped, Profile, ProfileRun, WeightedScorer};
 pub use request::{PromptBlocks, Request};

@@ -116,6 +116,23 @@ pub trait Held: Send + Sync {
     fn ended(self: Box<Self>, _how: Termination) {}
 }
 
+/// Which endpoint served a request, as the proxy says (request-lifecycle 1.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served<'a> {
+    /// The proxy reports nothing of the kind.
+    NoNamespace,
+    /// It reports other things.
+    NoKey,
+    /// `host:port`.
+    Endpoint(&'a str),
+}
+
+/// Sees the head of every response (upstream: ResponseReceived).
+pub trait ResponseHook: Send + Sync {
+    /// Calls `set(name, value)` for each header that the response gets.
+    fn response_head(&self, request: &Request, served: Served<'_>, set: &mut dyn FnMut(&str, &str));
+}
+
 /// Where durations of plugin calls go.
 pub trait Timing: Send + Sync {
     /// One call took `seconds`.

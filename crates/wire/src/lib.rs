@@ -28,5 +28,6 @@ pub mod body;
 pub mod exposition;
 #[doc(hidden)]
 pub mod fuzzing;
+mod grpc;
 pub mod json;
 pub mod usage;

@@ -84,6 +84,12 @@ pub(super) fn assemble(
             instances[i].hooks.as_ref().map(|h| Named::new(type_name, name, Arc::clone(h)))
         })
         .collect();
+    let response_hooks = (0..instances.len())
+        .filter_map(|i| {
+            let (type_name, name) = named(i);
+            instances[i].response.as_ref().map(|h| Named::new(type_name, name, Arc::clone(h)))
+        })
+        .collect();
     let listed = d.parsers.iter().filter_map(|&i| Some((Arc::clone(&d.decls[i].name), instances[i].parser?))).collect();
     let (parsers, skipped) = ParserTable::new(listed);
     for name in skipped {
@@ -123,6 +129,7 @@ pub(super) fn assemble(
         scheduler,
         producers,
         hooks,
+        response_hooks,
         parsers,
         columns,
         reads_tokens: d.decls.iter().any(|decl| decl.is(Kind::Producer)),

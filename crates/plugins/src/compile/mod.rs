@@ -17,7 +17,7 @@ use crate::parsers::ParserTable;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use crate::table::Catalogue;
 use pointsman_config::{Faults, check};
-use pointsman_scheduling::{Columns, Hooks, Named, Producer, Scheduler};
+use pointsman_scheduling::{Columns, Hooks, Named, Producer, ResponseHook, Scheduler};
 use pointsman_wire::body::EstimateOptions;
 use std::sync::Arc;
 
@@ -79,6 +79,8 @@ pub struct Compiled {
     pub producers: Vec<Named<dyn Producer>>,
     /// Whoever is told of choice and end.
     pub hooks: Vec<Named<dyn Hooks>>,
+    /// Whoever sees the head of responses.
+    pub response_hooks: Vec<Named<dyn ResponseHook>>,
     /// Which paths are read as what.
     pub parsers: ParserTable,
     /// Room for the facts of one request.

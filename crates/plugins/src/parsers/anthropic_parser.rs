@@ -7,11 +7,8 @@ use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Stability};
 use pointsman_wire::body::Api;
 /// What it claims.
-pub static CLAIMS: Claims = Claims {
-    type_name: "anthropic-parser",
-    paths: &[("messages", Api::Messages), ("messages/count_tokens", Api::CountTokens)],
-    needs_model: true,
-};
+pub static CLAIMS: Claims =
+    Claims::new("anthropic-parser", &[("messages", Api::Messages), ("messages/count_tokens", Api::CountTokens)]);
 
 /// Its row.
 pub const ROW: Row = Row {

@@ -6,6 +6,9 @@
 pub mod anthropic_parser;
 pub mod openai_parser;
 pub mod passthrough_parser;
+pub mod sglanghttp_parser;
+pub mod vertexai_parser;
+pub mod vllmgrpc_parser;
 pub mod vllmhttp_parser;
 
 use pointsman_wire::body::Api;
@@ -18,8 +21,17 @@ pub struct Claims {
     pub type_name: &'static str,
     /// Path suffixes.
     pub paths: &'static [(&'static str, Api)],
-    /// Whether a request without a model is refused.
+    /// Whether a request names its model in a place where it can be rewritten: one without a model is then refused.
     pub needs_model: bool,
+    /// Whether a path must be one of `paths` and nothing more. A longer one is claimed all the same, and refused.
+    pub whole_paths: bool,
+}
+
+impl Claims {
+    /// Claims on suffixes, by a parser whose requests need a model.
+    const fn new(type_name: &'static str, paths: &'static [(&'static str, Api)]) -> Self {
+        Self { type_name, paths, needs_model: true, whole_paths: false }
+    }
 }
 
 /// How one path is read.
@@ -27,8 +39,10 @@ pub struct Claims {
 pub struct Reading {
     /// As what.
     pub api: Api,
-    /// Whether a missing model is an error.
+    /// Whether a missing model is an error, and another model can be put in its place.
     pub needs_model: bool,
+    /// Whether requests on this path are served at all by the parser that claims it.
+    pub supported: bool,
     /// The parser that claimed it.
     pub parser: &'static str,
 }
@@ -63,13 +77,16 @@ impl ParserTable {
         let path = path.strip_suffix('/').unwrap_or(path);
         let mut best: Option<(usize, Reading)> = None;
         for (_, claims) in &self.parsers {
-            let reading = |api| Reading { api, needs_model: claims.needs_model, parser: claims.type_name };
+            let reading =
+                |api, supported| Reading { api, needs_model: claims.needs_model, supported, parser: claims.type_name };
             if claims.paths.is_empty() {
-                best = best.or(Some((0, reading(Api::Raw))));
+                best = best.or(Some((0, reading(Api::Raw, true))));
             }
             for (suffix, api) in claims.paths {
-                if ends_in_segments(path, suffix) && best.is_none_or(|(length, _)| suffix.len() > length) {
-                    best = Some((suffix.len(), reading(*api)));
+                if ends_in_segments(path, suffix, api.is_grpc()) && best.is_none_or(|(length, _)| suffix.len() > length)
+                {
+                    let whole = path.strip_prefix('/').unwrap_or(path) == *suffix;
+                    best = Some((suffix.len(), reading(*api, whole || !claims.whole_paths)));
                 }
             }
         }
@@ -77,8 +94,9 @@ impl ParserTable {
     }
 }
 
-fn ends_in_segments(path: &str, suffix: &str) -> bool {
-    path.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+/// Whether `path` ends in `suffix` where a segment begins, or in a method of gRPC whose service lies in a package.
+fn ends_in_segments(path: &str, suffix: &str, grpc: bool) -> bool {
+    path.strip_suffix(suffix).is_some_and(|rest| rest.is_empty() || rest.ends_with('/') || grpc && rest.ends_with('.'))
 }
 
 #[cfg(test)]
@@ -119,6 +137,41 @@ mod tests {
     #[test]
     fn a_suffix_begins_at_a_segment() {
         assert_eq!(defaults().reading("/v1/mycompletions").map(|r| r.api), Some(Api::Raw));
+    }
+
+    #[test]
+    fn a_parser_that_wants_whole_paths_claims_longer_ones_only_to_refuse_them() {
+        let table = table(&[&sglanghttp_parser::CLAIMS, &passthrough_parser::CLAIMS]);
+        for (path, supported) in [("/generate", true), ("/generate/", true), ("generate", true), ("/x/generate", false)]
+        {
+            let reading = table.reading(path).expect("it is claimed");
+            assert_eq!((reading.api, reading.supported), (Api::SglangGenerate, supported), "{path}");
+        }
+        assert_eq!(table.reading("/regenerate").map(|r| (r.api, r.supported)), Some((Api::Raw, true)));
+    }
+
+    #[test]
+    fn a_grpc_service_may_lie_in_a_package() {
+        let table = table(&[&vertexai_parser::CLAIMS, &vllmgrpc_parser::CLAIMS]);
+        for (path, api) in [
+            ("/google.cloud.aiplatform.v1.PredictionService/ChatCompletions", Some(Api::VertexChat)),
+            ("/google.cloud.aiplatform.v1.PredictionService/RawPredict", Some(Api::VertexResponses)),
+            ("/google.cloud.aiplatform.v1.PredictionService/StreamRawPredict", Some(Api::VertexResponses)),
+            ("/PredictionService/RawPredict", Some(Api::VertexResponses)),
+            ("/google.cloud.aiplatform.v1.NoPredictionService/RawPredict", None),
+            ("/vllm.grpc.engine.VllmEngine/Generate", Some(Api::VllmGrpcGenerate)),
+            ("/vllm.grpc.engine.VllmEngine/Embed", Some(Api::VllmGrpcEmbed)),
+            ("/vllm.grpc.engine.VllmEngine/HealthCheck", None),
+        ] {
+            assert_eq!(table.reading(path).map(|r| r.api), api, "{path}");
+        }
+        assert_eq!(defaults().reading("/v1/my.completions").map(|r| r.api), Some(Api::Raw));
+    }
+
+    #[test]
+    fn a_longer_claim_wins_over_a_whole_path() {
+        let table = table(&[&sglanghttp_parser::CLAIMS, &vllmhttp_parser::CLAIMS]);
+        assert_eq!(table.reading("/inference/v1/generate").map(|r| r.api), Some(Api::Generate));
     }
 
     #[test]

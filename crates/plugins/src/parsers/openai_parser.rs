@@ -7,9 +7,9 @@ use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Stability};
 use pointsman_wire::body::Api;
 /// What it claims.
-pub static CLAIMS: Claims = Claims {
-    type_name: "openai-parser",
-    paths: &[
+pub static CLAIMS: Claims = Claims::new(
+    "openai-parser",
+    &[
         ("chat/completions", Api::Chat),
         ("completions", Api::Completions),
         ("embeddings", Api::Embeddings),
@@ -19,8 +19,7 @@ pub static CLAIMS: Claims = Claims {
         ("completions/render", Api::Completions),
         ("images/generations", Api::Images),
     ],
-    needs_model: true,
-};
+);
 
 /// Its row.
 pub const ROW: Row =

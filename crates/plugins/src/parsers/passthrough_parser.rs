@@ -7,7 +7,7 @@ use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Stability};
 
 /// What it claims.
-pub static CLAIMS: Claims = Claims { type_name: "passthrough-parser", paths: &[], needs_model: false };
+pub static CLAIMS: Claims = Claims { needs_model: false, ..Claims::new("passthrough-parser", &[]) };
 
 /// Its row.
 pub const ROW: Row = Row {

@@ -7,8 +7,7 @@ use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Stability};
 use pointsman_wire::body::Api;
 /// What it claims.
-pub static CLAIMS: Claims =
-    Claims { type_name: "vllmhttp-parser", paths: &[("inference/v1/generate", Api::Generate)], needs_model: true };
+pub static CLAIMS: Claims = Claims::new("vllmhttp-parser", &[("inference/v1/generate", Api::Generate)]);
 
 /// Its row.
 pub const ROW: Row = Row {

@@ -6,7 +6,7 @@
 //! (`autoTune`), or `lruCapacityPerServer`, least recently used first out. Source: plugin specification 9.2 and its `Wart:` lines.
 
 use crate::build::{Build, Instance};
-use crate::learned::Learned;
+use crate::learned::{DUMPED, Learned};
 use crate::row::{Kind, Need, Row, Stability};
 use parking_lot::Mutex;
 use pointsman_config::{Param, ParamKind};
@@ -62,6 +62,21 @@ impl PrefixState {
 impl Learned for PrefixState {
     fn endpoint_left(&self, endpoint: &Endpoint) {
         self.index.remove(endpoint.slot);
+    }
+
+    fn dump(&self, fleet: &Snapshot) -> Option<serde_json::Value> {
+        let holding: Vec<(String, usize)> = fleet
+            .endpoints
+            .iter()
+            .map(|e| (e.name().to_string(), self.index.len_of(e.slot)))
+            .filter(|(_, blocks)| *blocks > 0)
+            .collect();
+        let pods: Vec<serde_json::Value> = holding
+            .iter()
+            .take(DUMPED)
+            .map(|(pod, blocks)| serde_json::json!({"pod": pod, "blocks": blocks}))
+            .collect();
+        Some(serde_json::json!({"pods": pods, "totalPods": holding.len(), "maxPods": DUMPED}))
     }
 
     fn refresh(&self, fleet: &Snapshot) {

@@ -6,12 +6,12 @@
 //! ends. Requests are counted by the router itself, on the endpoint. Source: plugin specification 9.6.
 
 use crate::build::{Build, Instance};
-use crate::learned::Learned;
+use crate::learned::{DUMPED, Learned};
 use crate::row::{Kind, Need, Row, Stability};
 use parking_lot::RwLock;
 use pointsman_config::{Param, ParamKind};
 use pointsman_core::Nanos;
-use pointsman_fleet::{Endpoint, Load};
+use pointsman_fleet::{Endpoint, Load, Snapshot};
 use pointsman_scheduling::{
     Chosen, ColumnId, DataKind, Facts, Held, Hooks, InFlightTokens, PrefixMatch, Producer, Request, Scope, Termination,
 };
@@ -49,6 +49,26 @@ impl Learned for TokensInFlight {
         {
             *slot = None;
         }
+    }
+
+    fn dump(&self, fleet: &Snapshot) -> Option<serde_json::Value> {
+        let slots = self.0.read();
+        let known = |e: &&Arc<Endpoint>| {
+            slots.get(e.slot.index()).is_some_and(|slot| slot.as_ref().is_some_and(|(id, _)| *id == e.id))
+        };
+        let all: Vec<&Arc<Endpoint>> = fleet.endpoints.iter().filter(known).collect();
+        let shown: Vec<serde_json::Value> = all
+            .iter()
+            .take(DUMPED)
+            .map(|e| {
+                let tokens = slots[e.slot.index()].as_ref().map_or(0, |(_, load)| load.tokens());
+                serde_json::json!({"endpoint": e.name().to_string(), "requests": e.load.requests(), "tokens": tokens})
+            })
+            .collect();
+        let truncated = all.len() > DUMPED;
+        Some(serde_json::json!({
+            "endpoints": shown, "totalEndpoints": all.len(), "maxEndpoints": DUMPED, "truncated": truncated,
+        }))
     }
 }
 

@@ -5,11 +5,11 @@
 //! Ranks count candidates only, so that endpoints which are gone or filtered away take no place. Source: plugin specification 6.
 
 use crate::build::{Build, Instance};
-use crate::learned::Learned;
+use crate::learned::{DUMPED, Learned};
 use crate::row::{Kind, Need, Row, Stability};
 use parking_lot::Mutex;
 use pointsman_config::{Param, ParamKind};
-use pointsman_fleet::Endpoint;
+use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::{Chosen, ColumnId, Cycle, DataKind, Facts, Held, Hooks, PrefixMatch, Scope, Scorer};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -35,6 +35,15 @@ struct Stamps {
 impl Learned for LastUsed {
     fn endpoint_left(&self, endpoint: &Endpoint) {
         self.0.lock().last.remove(&endpoint.id);
+    }
+
+    fn dump(&self, fleet: &Snapshot) -> Option<serde_json::Value> {
+        let stamps = self.0.lock();
+        let turn = |e: &Arc<Endpoint>| stamps.last.get(&e.id).map(|turn| (*turn, e.name().to_string()));
+        let mut used: Vec<(u64, String)> = fleet.endpoints.iter().filter_map(turn).collect();
+        used.sort_unstable();
+        let shown: Vec<&String> = used.iter().take(DUMPED).map(|(_, name)| name).collect();
+        Some(serde_json::json!({"endpoints": shown, "totalEndpoints": used.len(), "maxEndpoints": DUMPED}))
     }
 }
 

@@ -2,11 +2,14 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use pointsman_gateway::{EjectionOptions, GatewayOptions, ServerTls};
-use pointsman_sources::{HealthOptions, SHORTEST_TICK, SourcesOptions, TlsClient};
+use pointsman_plugins::LearnedStates;
+use pointsman_router::PoolOptions;
+use pointsman_sources::{HealthOptions, SHORTEST_TICK, SourcesOptions, TlsClient, TlsOptions};
 
 use crate::failure::Failure;
 use crate::logging::Logging;
@@ -240,6 +243,26 @@ impl Serve {
         }
     }
 
+    /// What the pool is told.
+    pub(super) fn pool(&self, states: Arc<LearnedStates>) -> PoolOptions {
+        PoolOptions {
+            states,
+            record_bytes: usize::try_from(self.record_bytes).unwrap_or(usize::MAX),
+            record_block_hashes: self.record_block_hashes,
+            stale_after: self.metrics_staleness_threshold,
+            ..PoolOptions::default()
+        }
+    }
+
+    /// How engines that speak TLS are trusted.
+    pub(super) fn engine_tls(&self) -> TlsOptions {
+        TlsOptions {
+            insecure_skip_verify: self.gateway.engine_insecure,
+            ca: self.gateway.engine_ca.clone(),
+            client_cert: None,
+        }
+    }
+
     /// Says that an interval is longer than asked for, where it is.
     pub(super) fn raised(&self) -> Option<String> {
         let (asked, least) = (self.refresh_metrics_interval, SHORTEST_TICK);
@@ -263,7 +286,7 @@ impl Serve {
 }
 
 /// A duration as Go writes it.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     match pointsman_config::units::parse_duration(text) {
         Ok(nanos) => u64::try_from(nanos).map(Duration::from_nanos).map_err(|_| "a time cannot be negative".to_owned()),
         Err(_) => Err("write a number with its unit: 50ms, 2s, 1m30s".to_owned()),
@@ -271,18 +294,18 @@ fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A duration that is neither nothing nor next to it: an interval or a time-out of 0 would be one no engine can meet.
-fn at_least_10ms(text: &str) -> Result<Duration, String> {
+pub(crate) fn at_least_10ms(text: &str) -> Result<Duration, String> {
     let time = duration(text)?;
     if time >= Duration::from_millis(10) { Ok(time) } else { Err("the shortest time here is 10ms".to_owned()) }
 }
 
 /// A size in bytes, bare or with a unit.
 /// Records are always on: a ring too small for any would make the ids of answers lead nowhere.
-fn at_least_64kib(text: &str) -> Result<u64, String> {
+pub(crate) fn at_least_64kib(text: &str) -> Result<u64, String> {
     bytes(text).and_then(|n| if n < 64 << 10 { Err("64KiB is the least".to_owned()) } else { Ok(n) })
 }
 
-fn bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || "write a number of bytes, or one with its unit: 64KiB, 8MiB, 1GiB".to_owned();
     let split = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -300,17 +323,17 @@ fn bytes(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).filter(|bytes| *bytes <= 1 << 46).ok_or_else(|| "that is too much".to_owned())
 }
 
-fn share(text: &str) -> Result<f64, String> {
+pub(crate) fn share(text: &str) -> Result<f64, String> {
     let share = text.parse::<f64>().ok().filter(|share| (0.0..=1.0).contains(share));
     share.ok_or_else(|| "a share is a number from 0 to 1".to_owned())
 }
 
-fn path(text: &str) -> Result<String, String> {
+pub(crate) fn path(text: &str) -> Result<String, String> {
     let sound = text.starts_with('/') && text.bytes().all(|b| b.is_ascii_graphic());
     if sound { Ok(text.to_owned()) } else { Err("a path begins with / and holds no blanks".to_owned()) }
 }
 
-fn token(text: &str) -> Result<String, String> {
+pub(crate) fn token(text: &str) -> Result<String, String> {
     let sound = !text.is_empty() && text.bytes().all(|b| b.is_ascii_graphic());
     if sound { Ok(text.to_owned()) } else { Err("a token is not empty and holds no blanks".to_owned()) }
 }

@@ -5,11 +5,8 @@
 
 mod banner;
 mod configuration;
-mod decision_log;
 mod demo;
-mod flags;
-mod listen;
-mod pool;
+pub(crate) mod flags;
 
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -18,17 +15,19 @@ use std::time::Duration;
 
 use pointsman_gateway::Gateway;
 use pointsman_plugins::LearnedStates;
+use pointsman_router::Pool;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
+use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
+use crate::listen::{cannot_listen, stop_signal};
 use crate::terminal::Paint;
+use crate::wiring::{Wanted, Wiring, first_look};
 use banner::Banner;
 use configuration::{Configuration, Rejected};
-use decision_log::DecisionLog;
 pub(crate) use flags::Serve;
-pub(crate) use listen::{cannot_listen, stop_signal};
 
 /// How long the banner waits for the first look at every endpoint.
 const FIRST_LOOK: Duration = Duration::from_millis(1_500);
@@ -66,13 +65,18 @@ async fn serve(
 ) -> Result<Exit, Failure> {
     let Configuration { name, compiled, .. } = configuration;
     let profiles = compiled.scheduler.profiles.clone();
-    let wiring = pool::Wiring::prepare(&options, &compiled)?;
+    let wanted = Wanted {
+        endpoints: options.endpoints.as_deref(),
+        endpoints_file: options.endpoints_file.as_deref(),
+        tls: options.engine_tls(),
+    };
+    let wiring = Wiring::prepare(&wanted, &compiled)?;
     let log = options
         .decision_log
         .as_deref()
         .map(|path| DecisionLog::start(path, options.decision_log_sample))
         .transpose()?;
-    let pool = pool::make(&options, compiled, states);
+    let pool = Pool::new(options.pool(states), compiled);
     let gateway = Gateway::new(Arc::clone(&pool), options.gateway_options()).map_err(|e| {
         Failure::new("the gateway cannot start").why(e).next("look at --tls-cert, --tls-key and --engine-ca")
     })?;
@@ -81,7 +85,10 @@ async fn serve(
 
     let demo = if wiring.has_endpoints() { None } else { Some(demo::start(options.demo).await?) };
     let simulated = demo.as_ref().map(|demo| demo.endpoints.clone());
-    let feed = wiring.start(&options, &pool, simulated.unwrap_or_default())?;
+    if let Some(raised) = options.raised() {
+        tracing::warn!("{raised}");
+    }
+    let feed = wiring.start(|tls| options.sources_options(tls), &pool, simulated.unwrap_or_default())?;
     let log = log.map(Arc::new);
     if let Some(log) = &log {
         pool.metrics.register(|registry| log.counts().register(registry));
@@ -106,7 +113,7 @@ async fn serve(
     let gateway_stop = reached(stopped, Stage::Draining);
     let gateway_task = tokio::spawn(async move { gateway.serve(listener, gateway_stop).await });
 
-    pool::first_look(&pool, FIRST_LOOK).await;
+    first_look(&pool, FIRST_LOOK).await;
     let banner = Banner {
         simulated: demo.is_some(),
         frozen: options.demo.is_some(),
@@ -170,7 +177,7 @@ async fn signals(stop: watch::Sender<Stage>) {
     std::process::exit(3);
 }
 
-async fn housekeeping(pool: Arc<pointsman_router::Pool>) {
+pub(crate) async fn housekeeping(pool: Arc<Pool>) {
     let mut beat = tokio::time::interval(Duration::from_secs(1));
     beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -180,7 +187,7 @@ async fn housekeeping(pool: Arc<pointsman_router::Pool>) {
 }
 
 /// SIGHUP: whoever rotates logs has moved the file away. Without a log there is nothing to do, but the process must not end by it.
-async fn hang_ups(log: Option<Arc<DecisionLog>>) {
+pub(crate) async fn hang_ups(log: Option<Arc<DecisionLog>>) {
     let Ok(mut hang_up) = signal(SignalKind::hangup()) else { return };
     while hang_up.recv().await.is_some() {
         if let Some(log) = &log {

@@ -21,11 +21,27 @@ pub enum Api {
     Images,
     /// vLLM's token-in, token-out generation.
     Generate,
+    /// SGLang's token-in generation.
+    SglangGenerate,
+    /// vLLM's gRPC service: generation from text or token ids.
+    VllmGrpcGenerate,
+    /// vLLM's gRPC service: embeddings of token ids.
+    VllmGrpcEmbed,
+    /// Vertex AI's gRPC service with a chat inside.
+    VertexChat,
+    /// Vertex AI's gRPC service with a responses request inside.
+    VertexResponses,
     /// Anything else: nothing is read.
     Raw,
 }
 
 impl Api {
+    /// Whether requests and responses of this API are gRPC messages.
+    #[must_use]
+    pub fn is_grpc(self) -> bool {
+        matches!(self, Self::VllmGrpcGenerate | Self::VllmGrpcEmbed | Self::VertexChat | Self::VertexResponses)
+    }
+
     /// Whether bodies of this API are looked into at all.
     #[must_use]
     pub fn is_read(self) -> bool {

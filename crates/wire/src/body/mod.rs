@@ -13,6 +13,7 @@
 //! * JSON that is hashed is compact, with escapes in one canonical form. In `tools` the keys are sorted, elsewhere they stay as sent.
 //! * A content block is known by the key that carries its payload; a `type` that came before it and contradicts silences it.
 //!   Parts of an Anthropic `tool_use` block are taken in the order sent.
+//! * gRPC bodies are walked through as they arrive too. Of their prompts, ids are taken as they are; a Vertex request is the JSON in it.
 //! * Of two equal keys at the top the last one wins, as with any JSON reader.
 
 mod api;
@@ -23,10 +24,14 @@ mod dimensions;
 mod error;
 mod estimate;
 mod fields;
+mod json_body;
 mod place;
 mod reader;
 mod splice;
 mod supplied;
+mod unary;
+mod vertex;
+mod vllm_grpc;
 
 pub use api::Api;
 pub use error::BodyError;
@@ -73,7 +78,7 @@ pub struct ParsedBody {
     pub api: Api,
     /// `model`, when it is a string. Whether one is needed is the caller's to say.
     pub model: Option<String>,
-    /// Where the value of `model` lies in the body, quotation marks included: what [`splice`] replaces.
+    /// Where the value of `model` lies in the body, quotation marks included: what [`splice`] replaces. `None` where that cannot be replaced.
     pub model_span: Option<Range<usize>>,
     /// Whether `stream` is `true`.
     pub stream: bool,
@@ -88,6 +93,21 @@ pub struct ParsedBody {
 }
 
 impl ParsedBody {
+    /// A body of which nothing is known.
+    #[must_use]
+    pub fn unread(api: Api) -> Self {
+        Self {
+            api,
+            model: None,
+            model_span: None,
+            stream: false,
+            max_output_tokens: None,
+            cache_salt: None,
+            prompts: Vec::new(),
+            features: Vec::new(),
+        }
+    }
+
     /// Tokens of all prompts together.
     #[must_use]
     pub fn prompt_tokens(&self) -> u64 {

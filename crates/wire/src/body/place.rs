@@ -104,7 +104,10 @@ impl Place {
     pub(super) fn member(self, api: Api, key: &[u8]) -> Place {
         match self {
             Self::Root => top(api, key),
-            Self::SamplingParams if key == b"max_tokens" => Self::OutputCap(0),
+            Self::SamplingParams => match (key, api) {
+                (b"max_tokens", Api::Generate) | (b"max_new_tokens", Api::SglangGenerate) => Self::OutputCap(0),
+                _ => Self::Skip,
+            },
             Self::JsonPart | Self::Json(_) | Self::Tools | Self::EmbedInput | Self::ToolUseInput => Self::JsonPart,
             Self::SystemBlock if key == b"text" => Self::SystemText,
             Self::Message => match key {
@@ -161,8 +164,13 @@ impl Place {
 
 fn top(api: Api, key: &[u8]) -> Place {
     match (key, api) {
-        (b"model", _) => Place::Model,
         (b"stream", _) => Place::Stream,
+        // Its requests name no model, and their salt otherwise.
+        (b"extra_key", Api::SglangGenerate) => Place::Salt,
+        (b"input_ids", Api::SglangGenerate) => Place::TokenIds,
+        (b"sampling_params", Api::SglangGenerate) => Place::SamplingParams,
+        (_, Api::SglangGenerate) => Place::Skip,
+        (b"model", _) => Place::Model,
         (b"cache_salt", _) => Place::Salt,
         (b"messages", Api::Chat | Api::Messages) => Place::Messages,
         (b"tools", Api::Chat | Api::Messages | Api::Responses) => Place::Tools,

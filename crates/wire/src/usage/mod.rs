@@ -1,20 +1,25 @@
-//! Token usage in responses that pass by (request-lifecycle 1.6, 2.4, 2.5).
+//! Token usage in responses that pass by (request-lifecycle 1.6, 2.4 to 2.8).
 //!
 //! A [`UsageReader`] sees the response's bytes in the chunks they come in. An event stream is cut into lines, and only lines with
-//! `"usage"` in them are looked into; a JSON document goes through the tokenizer as it arrives, so that neither is ever held. A
-//! gzipped response is inflated beside, up to a limit. What cannot be read is unknown, never an error to anyone.
+//! `"usage"` in them are looked into (for SGLang, those with a `"finish_reason"`); a JSON document goes through the tokenizer as it
+//! arrives, and gRPC messages are walked through, so that none of them is ever held. A gzipped response is inflated beside, up to a limit. What cannot be read is unknown, never an error to anyone.
 
 mod inflate;
+mod messages;
 mod numbers;
+mod plain;
 mod scan;
 mod sse;
+mod vertex;
+mod vllm_grpc;
 
 use crate::body::Api;
-use crate::json::{JsonError, Tokenizer};
+use crate::json::JsonError;
 use inflate::Inflate;
 use numbers::Found;
-use scan::UsageScan;
-use sse::Lines;
+use plain::Plain;
+use vertex::VertexUsage;
+use vllm_grpc::VllmGrpcUsage;
 
 /// Longest line of an event stream that is looked into: 256 KiB. A longer one is counted and skipped.
 pub const MAX_LINE: usize = 256 << 10;
@@ -39,7 +44,7 @@ pub struct Usage {
 pub struct Observed {
     /// Usage, if there was any.
     pub usage: Option<Usage>,
-    /// `data:` lines of an event stream, `[DONE]` not counted.
+    /// `data:` lines of an event stream, `[DONE]` not counted; messages of a gRPC response that is no such stream.
     pub events: u64,
     /// The first thing that could not be read. For the curious, not for the client.
     pub first_error: Option<UsageError>,
@@ -63,6 +68,9 @@ pub enum UsageError {
     /// A line longer than [`MAX_LINE`].
     #[error("an event is longer than 256 KiB")]
     LongLine,
+    /// A gRPC message that is compressed, malformed or cut short.
+    #[error("a gRPC message is compressed, malformed or cut short")]
+    Grpc,
 }
 
 /// Reads usage from one response. See the [module](self).
@@ -77,8 +85,9 @@ pub struct UsageReader {
 /// How the response's plain bytes are read.
 #[derive(Debug)]
 enum Body {
-    Events(Lines),
-    Json(Box<(Tokenizer, UsageScan)>),
+    Plain(Plain),
+    VllmGrpc(Box<VllmGrpcUsage>),
+    Vertex(Box<VertexUsage>),
 }
 
 impl UsageReader {
@@ -100,11 +109,13 @@ impl UsageReader {
                 return reader;
             }
         }
-        let events = content_type.is_some_and(|t| t.to_ascii_lowercase().contains("text/event-stream"));
-        reader.body = Some(if events {
-            Body::Events(Lines::default())
-        } else {
-            Body::Json(Box::new((Tokenizer::new(), UsageScan::new(api))))
+        reader.body = Some(match api {
+            Api::VllmGrpcGenerate | Api::VllmGrpcEmbed => Body::VllmGrpc(Box::new(VllmGrpcUsage::new(api))),
+            Api::VertexChat | Api::VertexResponses => Body::Vertex(Box::new(VertexUsage::new(api))),
+            _ => {
+                let events = content_type.is_some_and(|t| t.to_ascii_lowercase().contains("text/event-stream"));
+                Body::Plain(Plain::new(api, events))
+            }
         });
         reader
     }
@@ -130,35 +141,30 @@ impl UsageReader {
     #[must_use]
     pub fn finish(mut self) -> Observed {
         let mut events = 0;
-        match self.body.take() {
-            Some(Body::Events(mut lines)) => {
-                if let Err(error) = lines.finish(&mut self.found) {
-                    self.fail(error);
-                }
-                events = lines.events();
+        if let Some(mut body) = self.body.take() {
+            let read = match &mut body {
+                Body::Plain(plain) => plain.finish(&mut self.found),
+                Body::VllmGrpc(messages) => messages.finish(),
+                Body::Vertex(messages) => messages.finish(&mut self.found),
+            };
+            if let Err(error) = read {
+                self.fail(error);
             }
-            Some(Body::Json(mut json)) => {
-                let (tokenizer, scan) = &mut *json;
-                if self.first_error.is_none()
-                    && let Err(error) = tokenizer.finish(scan)
-                {
-                    self.fail(error.into());
-                }
-                self.found.document(scan);
-            }
-            None => {}
+            events = match &body {
+                Body::Plain(plain) => plain.events(),
+                Body::VllmGrpc(messages) => messages.count(),
+                Body::Vertex(messages) => messages.count(),
+            };
         }
         Observed { usage: self.found.usage(), events, first_error: self.first_error }
     }
 
     fn plain(&mut self, chunk: &[u8]) {
         let read = match &mut self.body {
-            Some(Body::Events(lines)) => lines.push(chunk, &mut self.found),
-            Some(Body::Json(json)) if self.first_error.is_none() => {
-                let (tokenizer, scan) = &mut **json;
-                tokenizer.push(chunk, scan).map_err(UsageError::from)
-            }
-            _ => Ok(()),
+            Some(Body::Plain(plain)) => plain.push(chunk, &mut self.found),
+            Some(Body::VllmGrpc(messages)) => messages.push(chunk, &mut self.found),
+            Some(Body::Vertex(messages)) => messages.push(chunk, &mut self.found),
+            None => Ok(()),
         };
         if let Err(error) = read {
             self.fail(error);

@@ -30,7 +30,10 @@ impl Found {
     /// Takes what one event says.
     pub(super) fn event(&mut self, scan: &UsageScan) {
         let kind = scan.kind();
-        if let Some(counts) = &scan.top {
+        // SGLang's events before the end say only what is known so far.
+        if let Some(counts) = &scan.top
+            && (self.api != Api::SglangGenerate || scan.finished)
+        {
             self.add(counts);
         }
         // Events before the end repeat the request and say nothing of usage, or only what is known so far.
@@ -46,7 +49,7 @@ impl Found {
         }
     }
 
-    fn add(&mut self, counts: &Counts) {
+    pub(super) fn add(&mut self, counts: &Counts) {
         self.any = true;
         let newest = |known: &mut u64, new: Option<u64>| {
             if let Some(n) = new.filter(|&n| n > 0) {

@@ -15,7 +15,7 @@ pub(super) struct Counts {
     pub(super) completion: Option<u64>,
     pub(super) output: Option<u64>,
     pub(super) total: Option<u64>,
-    /// From `prompt_tokens_details` or `input_tokens_details`.
+    /// From `prompt_tokens_details` or `input_tokens_details`; SGLang's own figure.
     pub(super) cached: Option<u64>,
     /// Anthropic's figure.
     pub(super) cache_read: Option<u64>,
@@ -40,7 +40,7 @@ enum Owner {
     Message,
 }
 
-/// A sink that keeps what it finds under `usage`, `response.usage` and `message.usage`, and `type`.
+/// A sink that keeps what it finds under `usage`, `response.usage` and `message.usage`, and `type`. For SGLang `meta_info` is the usage.
 #[derive(Debug)]
 pub(super) struct UsageScan {
     api: Api,
@@ -54,6 +54,8 @@ pub(super) struct UsageScan {
     pub(super) top: Option<Counts>,
     pub(super) response: Option<Counts>,
     pub(super) message: Option<Counts>,
+    /// Whether SGLang says why it finished.
+    pub(super) finished: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +82,8 @@ enum Key {
     Details,
     Cached,
     CacheRead,
+    MetaInfo,
+    FinishReason,
 }
 
 impl Key {
@@ -97,6 +101,8 @@ impl Key {
             b"prompt_tokens_details" | b"input_tokens_details" => Self::Details,
             b"cached_tokens" => Self::Cached,
             b"cache_read_input_tokens" => Self::CacheRead,
+            b"meta_info" => Self::MetaInfo,
+            b"finish_reason" => Self::FinishReason,
             _ => Self::Other,
         }
     }
@@ -115,6 +121,7 @@ impl UsageScan {
             top: None,
             response: None,
             message: None,
+            finished: false,
         }
     }
 
@@ -123,11 +130,22 @@ impl UsageScan {
         self.stack.clear();
         self.kind.1 = 0;
         (self.top, self.response, self.message) = (None, None, None);
+        self.finished = false;
     }
 
     /// `type` at the top.
     pub(super) fn kind(&self) -> &[u8] {
         &self.kind.0[..self.kind.1]
+    }
+
+    /// The key of usage at the top.
+    fn usage_key(&self) -> Key {
+        if self.api == Api::SglangGenerate { Key::MetaInfo } else { Key::Usage }
+    }
+
+    /// A value that is not null begins.
+    fn value(&mut self) {
+        self.finished |= self.key == Key::FinishReason && matches!(self.stack.last(), Some(Place::Usage(_)));
     }
 
     fn counts(&mut self, owner: Owner) -> &mut Counts {
@@ -144,10 +162,11 @@ impl UsageScan {
         let place = self.stack.last().copied();
         let (Some(Place::Usage(owner) | Place::Details(owner)), Some(n)) = (place, figure(text)) else { return };
         let details = matches!(place, Some(Place::Details(_)));
+        let sglang = self.api == Api::SglangGenerate;
         let key = self.key;
         let counts = self.counts(owner);
         let field = match key {
-            Key::Cached if details => &mut counts.cached,
+            Key::Cached if details || sglang => &mut counts.cached,
             _ if details => return,
             Key::Prompt => &mut counts.prompt,
             Key::Input => &mut counts.input,
@@ -173,11 +192,12 @@ fn figure(text: &[u8]) -> Option<u64> {
 
 impl Sink for UsageScan {
     fn open(&mut self, container: Container, _: usize) {
+        self.value();
         let object = container == Container::Object;
         let place = match (self.stack.last(), self.key) {
             _ if !object => Place::Other,
             (None, _) => Place::Top,
-            (Some(Place::Top), Key::Usage) => Place::Usage(Owner::Top),
+            (Some(Place::Top), key) if key == self.usage_key() => Place::Usage(Owner::Top),
             (Some(Place::Top), Key::Response) => Place::Response,
             (Some(Place::Top), Key::Message) if self.api == Api::Messages => Place::Message,
             (Some(Place::Response), Key::Usage) => Place::Usage(Owner::Response),
@@ -199,6 +219,9 @@ impl Sink for UsageScan {
 
     fn string_start(&mut self, key: bool, _: usize) {
         self.len = 0;
+        if !key {
+            self.value();
+        }
         self.keep = match self.stack.last() {
             None | Some(Place::Other) => Keep::Nothing,
             _ if key => Keep::Key,
@@ -230,6 +253,9 @@ impl Sink for UsageScan {
     }
 
     fn scalar(&mut self, scalar: Scalar<'_>, _: Range<usize>) {
+        if scalar != Scalar::Null {
+            self.value();
+        }
         if let Scalar::Number(text) = scalar {
             self.figure(text);
         }

@@ -3,6 +3,7 @@
 use super::numbers::Found;
 use super::scan::UsageScan;
 use super::{MAX_LINE, UsageError};
+use crate::body::Api;
 use crate::json::Tokenizer;
 use memchr::{memchr, memmem};
 
@@ -82,7 +83,8 @@ impl Lines {
         if line.len() > MAX_LINE {
             return Err(UsageError::LongLine);
         }
-        if !speaks_of_usage(data) {
+        let key: &[u8] = if found.api == Api::SglangGenerate { b"\"finish_reason\"" } else { b"\"usage\"" };
+        if !is_set(data, key) {
             return Ok(());
         }
         let scan = self.scan.get_or_insert_with(|| Box::new(UsageScan::new(found.api)));
@@ -101,10 +103,10 @@ fn data(line: &[u8]) -> Option<&[u8]> {
     Some(data.strip_suffix(b"\r").unwrap_or(data))
 }
 
-/// Whether the key `usage` occurs with a value other than null. Text that quotes it has a backslash before the second mark.
-fn speaks_of_usage(mut data: &[u8]) -> bool {
-    while let Some(at) = memmem::find(data, b"\"usage\"") {
-        data = &data[at + 7..];
+/// Whether this key occurs with a value other than null. Text that quotes it has a backslash before the second mark.
+fn is_set(mut data: &[u8], key: &[u8]) -> bool {
+    while let Some(at) = memmem::find(data, key) {
+        data = &data[at + key.len()..];
         if !data.starts_with(b":null") {
             return true;
         }

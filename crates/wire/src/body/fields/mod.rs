@@ -213,10 +213,12 @@ impl Fields {
     /// Whether the body has what its API needs.
     pub(super) fn check(&mut self) -> Result<(), BodyError> {
         if let Some(found) = self.not_an_object {
-            return Err(BodyError::NotAnObject(found));
+            return Err(BodyError::NotAnObject { api: self.api, found });
         }
         match (self.bad_id.take(), &self.need) {
-            (Some((index, value)), _) if self.api == Api::Generate => Err(BodyError::TokenId { index, value }),
+            (Some((index, value)), _) if matches!(self.api, Api::Generate | Api::SglangGenerate) => {
+                Err(BodyError::TokenId { api: self.api, index, value })
+            }
             (_, Need::Good) => Ok(()),
             _ => Err(BodyError::Required(self.api)),
         }

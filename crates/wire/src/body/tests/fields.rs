@@ -244,3 +244,32 @@ fn chunks_that_are_not_the_same_bytes_do_no_harm() {
     reader.push(br#"{"messages":[{"role":"user","content":"a"}],"tools":[1]}"#);
     assert!(reader.finish(&[Bytes::from_static(b"{\"\xff")]).is_ok());
 }
+
+#[test]
+fn an_sglang_request_is_its_ids_salted_by_its_extra_key() {
+    let body = read(
+        Api::SglangGenerate,
+        r#"{"model":"m","cache_salt":"no","sampling_params":{"max_tokens":9,"max_new_tokens":4},"stream":true,"input_ids":[1,2,3],"extra_key":"tenant-a"}"#,
+    );
+    assert_eq!(body.prompts, [prompt_of(&[1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0], 64)]);
+    assert_eq!((body.model, body.model_span), (None, None), "it names no model");
+    assert_eq!(body.cache_salt.as_deref(), Some("tenant-a"));
+    assert_eq!((body.stream, body.max_output_tokens), (true, Some(4)));
+}
+
+#[test]
+fn an_sglang_request_without_a_flat_array_of_ids_is_refused() {
+    for (body, text) in [
+        ("{", "unexpected end of JSON input"),
+        ("[1]", "a JSON object is needed, not an array"),
+        (r#"{"text":"hi"}"#, "input_ids must be provided"),
+        (r#"{"input_ids":[]}"#, "input_ids must be provided"),
+        (r#"{"input_ids":null}"#, "input_ids must be provided"),
+        (r#"{"input_ids":"1"}"#, "input_ids must be provided"),
+        (r#"{"input_ids":[1,-2]}"#, "input_ids[1]: invalid value -2"),
+        (r#"{"input_ids":[[1,2]]}"#, "input_ids[0]: invalid value Array"),
+        (r#"{"input_ids":[4294967296]}"#, "input_ids[0]: invalid value 4294967296"),
+    ] {
+        assert_eq!(refusal(Api::SglangGenerate, body), format!("invalid generate request: {text}"), "{body}");
+    }
+}

@@ -2,6 +2,7 @@
 
 mod fields;
 mod flattening;
+mod grpc;
 mod reference;
 mod vectors;
 

@@ -146,6 +146,11 @@ impl Tokenizer {
         Err(error)
     }
 
+    /// Whether the bytes so far are a complete object, array, string or literal, behind which nothing but blanks may come.
+    pub(crate) fn is_complete(&self) -> bool {
+        self.depth == 0 && self.state == State::After && self.failed.is_none()
+    }
+
     fn read(&mut self, chunk: &[u8], sink: &mut impl Sink) -> Result<(), JsonError> {
         let mut i = 0;
         while i < chunk.len() {

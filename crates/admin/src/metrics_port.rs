@@ -1,0 +1,152 @@
+//! The metrics port of the Endpoint Picker, which answers as llm-d's does (request-lifecycle 6.4): `/metrics`, `/debug/pprof/`, `/debug/plugins/state`.
+//! What a person looks at is on the admin listener, apart.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use hyper::body::Incoming;
+use hyper::header::{ALLOW, HeaderMap, HeaderValue};
+use hyper::{Method, Request, StatusCode};
+use serde_json::{Map, Value, json};
+use tokio::net::TcpListener;
+
+use crate::View;
+use crate::http::TlsSource;
+use crate::reply::{JSON, Reply, TEXT, with_type};
+use crate::routes::metrics;
+
+/// Longest CPU profile, in seconds.
+const MAX_PROFILE: u64 = 300;
+/// Length of a CPU profile when the request does not say, as in Go.
+const PROFILE: u64 = 30;
+
+const PROFILES: &str = "\
+<html><head><title>/debug/pprof/</title></head><body>
+<p>Profiles in pprof format, for <code>go tool pprof</code> and its like.</p>
+<ul><li><a href=\"profile?seconds=10\">profile</a> (CPU)</li><li><a href=\"heap\">heap</a></li><li><a href=\"cmdline\">cmdline</a></li></ul>
+</body></html>
+";
+
+/// A profile being taken, or why there is none.
+pub type Profile = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>;
+
+/// Takes profiles of the process, as gzipped pprof protobuf.
+pub trait Profiler: Send + Sync + 'static {
+    /// Where the CPU is spent over the next seconds.
+    fn cpu(&self, seconds: u64) -> Profile;
+    /// What memory is held by.
+    fn heap(&self) -> Profile;
+}
+
+/// What the port offers beside metrics.
+#[derive(Clone, Default)]
+pub struct MetricsPort {
+    /// With TLS.
+    pub tls: Option<TlsSource>,
+    /// Profiles, where they are wanted.
+    pub profiler: Option<Arc<dyn Profiler>>,
+}
+
+impl std::fmt::Debug for MetricsPort {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("MetricsPort")
+            .field("tls", &self.tls.is_some())
+            .field("pprof", &self.profiler.is_some())
+            .finish()
+    }
+}
+
+/// Answers on `listener` until `stop` completes.
+///
+/// # Errors
+/// When the listener has no local address.
+pub async fn serve_metrics<V: View>(
+    listener: TcpListener,
+    view: Arc<V>,
+    port: MetricsPort,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let tls = port.tls.clone();
+    let profiler = port.profiler;
+    crate::http::listen(listener, tls, stop, move |request: Request<Incoming>, _, _| {
+        let (view, profiler) = (Arc::clone(&view), profiler.clone());
+        async move {
+            let (head, _) = request.into_parts();
+            answer(&*view, profiler.as_deref(), &head.method, head.uri.path(), head.uri.query(), &head.headers).await
+        }
+    })
+    .await
+}
+
+async fn answer(
+    view: &impl View,
+    profiler: Option<&dyn Profiler>,
+    method: &Method,
+    path: &str,
+    query: Option<&str>,
+    headers: &HeaderMap,
+) -> Reply {
+    if path == "/metrics" {
+        return metrics(view, headers);
+    }
+    if path == "/debug/plugins/state" {
+        if method != Method::GET {
+            let mut reply = with_type(StatusCode::METHOD_NOT_ALLOWED, TEXT, "Method Not Allowed\n");
+            reply.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
+            return reply;
+        }
+        return plugin_state(view);
+    }
+    let (Some(profiler), Some(name)) = (profiler, path.strip_prefix("/debug/pprof/")) else { return not_found() };
+    match name {
+        "" => with_type(StatusCode::OK, "text/html; charset=utf-8", PROFILES),
+        "cmdline" => with_type(StatusCode::OK, TEXT, std::env::args().collect::<Vec<_>>().join("\0")),
+        "heap" => profile(profiler.heap().await),
+        "profile" => match seconds(query) {
+            Ok(seconds) => profile(profiler.cpu(seconds).await),
+            Err(message) => with_type(StatusCode::BAD_REQUEST, TEXT, message),
+        },
+        _ => not_found(),
+    }
+}
+
+fn seconds(query: Option<&str>) -> Result<u64, String> {
+    let said = query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("seconds="));
+    match said.map(str::parse::<u64>) {
+        None => Ok(PROFILE),
+        Some(Ok(n)) if (1..=MAX_PROFILE).contains(&n) => Ok(n),
+        Some(_) => Err(format!("seconds is a number from 1 to {MAX_PROFILE}\n")),
+    }
+}
+
+fn profile(taken: Result<Vec<u8>, String>) -> Reply {
+    match taken {
+        Ok(bytes) => with_type(StatusCode::OK, "application/octet-stream", bytes),
+        Err(why) => with_type(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("no profile: {why}\n")),
+    }
+}
+
+fn not_found() -> Reply {
+    with_type(StatusCode::NOT_FOUND, TEXT, "404 page not found\n")
+}
+
+fn plugin_state(view: &impl View) -> Reply {
+    let plugins: Map<String, Value> = view
+        .plugins()
+        .into_iter()
+        .map(|plugin| {
+            let mut entry = json!({"name": plugin.name, "type": plugin.type_name});
+            match plugin.state {
+                Some(state) => entry["state"] = state,
+                None => entry["message"] = "plugin does not support state collection".into(),
+            }
+            (plugin.name, entry)
+        })
+        .collect();
+    let timestamp =
+        jiff::Timestamp::from_millisecond(view.clock().unix_millis() as i64).unwrap_or_default().to_string();
+    let body = json!({"timestamp": timestamp, "plugins": plugins}).to_string();
+    with_type(StatusCode::OK, JSON, body)
+}

@@ -1,0 +1,3 @@
+//! Plugins that see responses (plugin specification 10.5, 10.6).
+
+pub mod destination_endpoint_served_verifier;

@@ -1,0 +1,134 @@
+//! The pool, and what feeds it: the same for every command that routes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pointsman_fleet::EndpointMeta;
+use pointsman_plugins::Compiled;
+use pointsman_router::Pool;
+use pointsman_sources::{
+    Counters, Discovery, EndpointsFile, ScrapeSource, Sources, SourcesOptions, TlsClient, TlsOptions, endpoints_of,
+};
+
+use crate::failure::{Exit, Failure};
+
+/// What was said about endpoints.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted<'a> {
+    /// Addresses, separated by commas.
+    pub(crate) endpoints: Option<&'a str>,
+    /// A file of them, which wins over that of the configuration.
+    pub(crate) endpoints_file: Option<&'a Path>,
+    /// How to trust those that speak TLS.
+    pub(crate) tls: TlsOptions,
+}
+
+/// Everything about endpoints that can be wrong before anything runs.
+pub(crate) struct Wiring {
+    fixed: Vec<EndpointMeta>,
+    file: Option<(EndpointsFile, bool)>,
+    scrape: Vec<ScrapeSource>,
+    tls: TlsClient,
+}
+
+/// What runs. Dropped, it stops.
+pub(crate) struct Feed {
+    _discovery: Discovery,
+    _sources: Sources,
+}
+
+impl Wiring {
+    pub(crate) fn prepare(wanted: &Wanted<'_>, compiled: &Compiled) -> Result<Self, Failure> {
+        let fixed = match wanted.endpoints {
+            None => Vec::new(),
+            Some(list) => endpoints_of(list).map_err(|faults| {
+                let all = faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+                Failure::usage("--endpoints cannot be used")
+                    .why(all)
+                    .next("write host:port or https://host:port, separated by commas")
+            })?,
+        };
+        let file = match (wanted.endpoints_file, &compiled.discovery) {
+            (Some(path), _) => Some((EndpointsFile { path: path.to_owned(), allow_any_host: true }, true)),
+            (None, Some(declared)) => {
+                Some((EndpointsFile { path: declared.path.clone(), allow_any_host: false }, declared.watch))
+            }
+            (None, None) => None,
+        };
+        if let Some((file, _)) = &file {
+            file.load().map_err(unusable)?;
+        }
+        let tls_failed = |e: pointsman_sources::TlsError| Failure::new("TLS towards engines cannot be set up").why(e);
+        let scrape = ScrapeSource::compile_all(&compiled.sources).map_err(tls_failed)?;
+        // Health and models are asked for over TLS where endpoints are https, which those of a file may become at any time. Without any such the
+        // system's authorities need not exist.
+        let secure = fixed.iter().any(|e| e.scheme == pointsman_fleet::Scheme::Https);
+        let tls = match TlsClient::new(&wanted.tls) {
+            Err(pointsman_sources::TlsError::NoRoots) if !secure => TlsClient::trusting_nobody(),
+            made => made.map_err(tls_failed)?,
+        };
+        Ok(Self { fixed, file, scrape, tls })
+    }
+
+    /// Whether anybody said which endpoints exist.
+    pub(crate) fn has_endpoints(&self) -> bool {
+        !self.fixed.is_empty() || self.file.is_some()
+    }
+
+    /// Fills the fleet and starts asking its endpoints.
+    pub(crate) fn start(
+        self,
+        options: impl FnOnce(TlsClient) -> SourcesOptions,
+        pool: &Arc<Pool>,
+        simulated: Vec<EndpointMeta>,
+    ) -> Result<Feed, Failure> {
+        let (file, watch) = self.file.map_or((None, false), |(file, watch)| (Some(file), watch));
+        let fixed = [self.fixed, simulated].concat();
+        let sources = options(self.tls);
+        let clock = Arc::clone(&pool.clock);
+        let counters = Arc::new(Counted(Arc::clone(pool)));
+        let sources = Sources::start(&pool.fleet, self.scrape, sources, clock, counters)
+            .map_err(|e| Failure::new("cannot start asking the engines").why(e))?;
+        let discovery = Discovery::start(Arc::clone(&pool.fleet), fixed, file, watch).map_err(unusable)?;
+        Ok(Feed { _discovery: discovery, _sources: sources })
+    }
+}
+
+fn unusable(error: pointsman_sources::FileError) -> Failure {
+    Failure::new("the endpoints file cannot be used").why(error).exit(Exit::No)
+}
+
+/// Scrape errors on the pool's metrics page.
+struct Counted(Arc<Pool>);
+
+impl Counters for Counted {
+    fn poll_error(&self, source_type: &str) {
+        self.0.metrics.poll_error(source_type);
+    }
+
+    fn extract_error(&self, source_type: &str, extractor_type: &str) {
+        self.0.metrics.extract_error(source_type, extractor_type);
+    }
+}
+
+/// Waits until every endpoint was looked at, for a banner that tells how things are rather than how they were before anyone looked.
+pub(crate) async fn first_look(pool: &Pool, at_most: Duration) {
+    let looked = async {
+        loop {
+            let all = pool
+                .fleet
+                .load()
+                .endpoints
+                .iter()
+                .all(|e| e.ready() || e.engine.last_error().is_some() || e.engine.scraped_at().0 != 0);
+            if all {
+                // What follows from the first page, such as readiness, is a matter of moments.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let _ = tokio::time::timeout(at_most, looked).await;
+}
