@@ -7,17 +7,20 @@
 //! * `e2e vllm` ([`e2e`]): two real vLLM servers behind `pointsman serve`.
 //! * `replay` ([`replay`]): a slice of a public trace against simulated engines, one row per policy.
 //! * `chaos` ([`chaos`]): `kill -9` of an engine under load, and what clients saw of it.
+//! * `bench extproc`, `soak extproc` ([`bench`]): `pointsman epp` under load, against a picker that does nothing.
 //!
 //! Below them: [`process`] (children that never outlive the job), [`pointsman`] (the binary under test and its admin
-//! API), [`client`] and [`completion`] (the HTTP side, seen as a client sees it).
+//! API), [`client`] and [`completion`] (the HTTP side, seen as a client sees it), [`extproc`] (Envoy's messages).
 
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks on its standard streams")]
 
+mod bench;
 mod chaos;
 mod check;
 mod client;
 mod completion;
 mod e2e;
+mod extproc;
 mod pointsman;
 mod process;
 mod replay;
@@ -54,6 +57,15 @@ enum Command {
     Replay(replay::Options),
     /// Kill an engine under 200 requests/s and check what clients saw
     Chaos(chaos::Options),
+    /// Measure a transport against one that does nothing, in the same minute
+    #[command(subcommand)]
+    Bench(bench::Target),
+    /// Keep a transport under load with aborts, and watch its memory
+    #[command(subcommand)]
+    Soak(bench::SoakTarget),
+    /// The do-nothing picker that `bench extproc` measures against
+    #[command(hide = true)]
+    Echo(bench::EchoOptions),
 }
 
 fn main() -> ExitCode {
@@ -74,6 +86,9 @@ fn run(command: Command) -> Result<bool> {
         Command::E2e(target) => alone(e2e::run(&target)),
         Command::Replay(options) => alone(replay::run(&options)),
         Command::Chaos(options) => alone(chaos::run(&options)),
+        Command::Bench(target) => bench::run(&target),
+        Command::Soak(target) => bench::soak(&target),
+        Command::Echo(options) => bench::echo(&options).map(|()| true),
     }
 }
 

@@ -21,10 +21,10 @@ const BINARY: &str = "POINTSMAN_BINARY";
 /// Builds the release binary and says where it lies. With `POINTSMAN_BINARY` set, that one is taken as it is.
 pub(crate) fn build() -> Result<PathBuf> {
     if let Some(binary) = std::env::var_os(BINARY).filter(|path| !path.is_empty()) {
-        println!("running {} ({BINARY})", binary.display());
+        eprintln!("running {} ({BINARY})", binary.display());
         return Ok(binary.into());
     }
-    println!("building target/release/pointsman ...");
+    eprintln!("building target/release/pointsman ...");
     let status = Command::new(env!("CARGO"))
         .args(["build", "--release", "--quiet", "--package", "pointsman"])
         .current_dir(workspace::root())

@@ -50,6 +50,11 @@ impl Process {
         Ok(())
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Where its output goes.
     pub(crate) fn log(&self) -> &Path {
         &self.log

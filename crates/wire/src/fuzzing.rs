@@ -96,7 +96,7 @@ pub fn grpc(data: &[u8]) {
     let api = apis[usize::from(api) % apis.len()];
     let (sizes, message) = data.split_at(data.len().min(4));
     let mut framed = sizes.to_vec();
-    // The sizes of chunks come first; what is left is in two messages, so that one of them may be cut anywhere.
+    // The sizes of chunks come first. The message is sent whole, then as two: its halves.
     let (first, second) = message.split_at(message.len() / 2);
     for message in [message, first, second] {
         framed.push(0);
