@@ -72,7 +72,9 @@ fn every_flag_of_the_go_picker_is_in_our_help_with_the_same_default() {
         match ours.get(&name) {
             None => drop(found.insert(format!("help/--{name}"), "no such flag".to_owned())),
             // A default that is only how Go says "not set" is not shown here.
-            Some(flag) if flag.boolean == theirs.boolean && (flag.default == theirs.default || flag.default.is_none() && theirs.boolean) => {}
+            Some(flag)
+                if flag.boolean == theirs.boolean
+                    && (flag.default == theirs.default || flag.default.is_none() && theirs.boolean) => {}
             Some(flag) => drop(found.insert(format!("help/--{name}"), format!("{flag:?}"))),
         }
     }
@@ -134,7 +136,8 @@ fn of_a_flag_that_is_given_twice_the_last_counts_and_lists_add_up() {
 
 #[test]
 fn what_is_no_flag_or_no_value_of_one_is_wrong_use() {
-    for args in [&["--nonsense"][..], &["--grpc-port", "many"], &["--drain-timeout=soon"], &["--secure-serving=maybe"]] {
+    for args in [&["--nonsense"][..], &["--grpc-port", "many"], &["--drain-timeout=soon"], &["--secure-serving=maybe"]]
+    {
         let mut asked = command(pointsman(), Path::new("."));
         asked.arg("epp").args(args);
         let ended = run(asked);

@@ -3,7 +3,7 @@
 //! `differences.json` beside this file lists where it does otherwise on purpose, with the `Wart:` that asks for it. The second list in
 //! `docs/migrate-from-llm-d.md` is made from it.
 
-// mod docs;
+mod docs;
 mod flags;
 mod health;
 mod metrics_port;

@@ -19,7 +19,8 @@ const SEEN: Duration = Duration::from_secs(10);
 const UNSEEN: Duration = Duration::from_millis(1600);
 
 fn list(names: &str) -> String {
-    let entry = |name: char| format!("- {{name: pod-{name}, address: 127.0.0.1{}, port: \"8000\"}}\n", name as u8 - b'a' + 1);
+    let entry =
+        |name: char| format!("- {{name: pod-{name}, address: 127.0.0.1{}, port: \"8000\"}}\n", name as u8 - b'a' + 1);
     format!("endpoints:\n{}", names.chars().map(entry).collect::<String>())
 }
 
@@ -33,7 +34,9 @@ fn rename(folder: &Path, text: &str) {
 fn change(folder: &Path, event: &str) {
     match event {
         "start: a, b" => {}
-        "written in place: a, b, c" | "written in place after that: a, b, c" => write(folder, "endpoints.yaml", &list("abc")),
+        "written in place: a, b, c" | "written in place after that: a, b, c" => {
+            write(folder, "endpoints.yaml", &list("abc"))
+        }
         "in place: b, c" => write(folder, "endpoints.yaml", &list("bc")),
         "replaced by rename: a and a bad d: the valid part is applied" => {
             rename(folder, &format!("{}- {{name: pod-d, address: nowhere, port: \"8000\"}}\n", list("a")));

@@ -119,12 +119,18 @@ async fn a_request_over_grpc_is_sent_to_a_ready_engine_and_explained_at_the_admi
     assert!(shown.code == Some(0) && shown.stdout.contains("POST /v1/chat/completions"), "{shown:?}");
     let record: Value = serde_json::from_str(&epp.ask(&["explain", "last", "--json"]).stdout).expect("JSON");
     assert_eq!(
-        (&record["transport"], &record["request_id"], &record["outcome"]["endpoint"], &record["outcome"]["prompt_tokens"]),
+        (
+            &record["transport"],
+            &record["request_id"],
+            &record["outcome"]["endpoint"],
+            &record["outcome"]["prompt_tokens"]
+        ),
         (&"extproc".into(), &"a-request".into(), &chosen.into(), &7.into()),
         "{record}"
     );
     let id = record["id"].as_str().expect("an id").to_owned();
-    let told = response["set_headers"].as_array().into_iter().flatten().any(|h| h[0] == "x-pointsman-decision" && h[1] == *id);
+    let told =
+        response["set_headers"].as_array().into_iter().flatten().any(|h| h[0] == "x-pointsman-decision" && h[1] == *id);
     assert!(told, "{response}");
     let status = epp.ask(&["status"]);
     assert!(status.code == Some(0) && status.stdout.contains("2 of 2 endpoints ready"), "{status:?}");

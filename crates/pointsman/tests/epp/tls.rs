@@ -83,7 +83,8 @@ async fn certificate_of(address: SocketAddr) -> Vec<u8> {
 #[tokio::test]
 async fn a_mounted_secret_that_is_swapped_is_taken_and_a_bad_one_leaves_the_old_in_force() {
     let authority = Authority::new();
-    let (first, second, third) = (authority.issue("one.test"), authority.issue("two.test"), authority.issue("three.test"));
+    let (first, second, third) =
+        (authority.issue("one.test"), authority.issue("two.test"), authority.issue("three.test"));
     let folder = folder(CONFIG);
     let secret = folder.path().join("secret");
     std::fs::create_dir(&secret).expect("a folder");

@@ -112,8 +112,11 @@ impl ServerCertVerifier for Anybody {
 
 /// Connects, and proves the connection: where a client certificate is refused, TLS 1.3 tells only afterwards.
 pub(crate) async fn connect(address: SocketAddr, offer: &Offer) -> std::io::Result<TlsStream<TcpStream>> {
-    let versions =
-        if offer.versions.is_empty() { vec![&rustls::version::TLS12, &rustls::version::TLS13] } else { offer.versions.clone() };
+    let versions = if offer.versions.is_empty() {
+        vec![&rustls::version::TLS12, &rustls::version::TLS13]
+    } else {
+        offer.versions.clone()
+    };
     let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
         .with_protocol_versions(&versions)
         .expect("versions")

@@ -31,7 +31,8 @@ pub(crate) fn settle(prefix: &str, found: &BTreeMap<String, String>) {
             None => wrong.push(format!("{key}: {ours}")),
         }
     }
-    let stale: BTreeSet<&String> = differences.keys().chain(pending.keys()).filter(|k| !found.contains_key(*k)).collect();
+    let stale: BTreeSet<&String> =
+        differences.keys().chain(pending.keys()).filter(|k| !found.contains_key(*k)).collect();
     wrong.extend(stale.into_iter().map(|key| format!("{key}: no longer differs; take it from the list")));
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
@@ -44,9 +45,10 @@ fn every_difference_names_the_wart_that_asks_for_it_and_what_a_user_sees() {
         assert!(text("wart").contains(':') && text("wart").len() > 20, "{key}: wart");
         assert!(!text("ours").is_empty() && entry["what"].is_string(), "{key}");
     }
-    let folder = path().with_file_name("");
-    let tests: String = std::fs::read_dir(folder)
-        .expect("the folder of this test")
+    let folders = [path().with_file_name(""), path().with_file_name("../../../extproc/tests/suite")];
+    let tests: String = folders
+        .iter()
+        .flat_map(|folder| std::fs::read_dir(folder).expect("a folder of tests"))
         .map(|entry| entry.expect("an entry").path())
         .filter(|path| path.extension().is_some_and(|e| e == "rs"))
         .map(|path| std::fs::read_to_string(path).expect("a file"))
