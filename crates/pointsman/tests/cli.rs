@@ -49,9 +49,20 @@ fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
 
 #[test]
 fn every_help_shows_two_examples_first() {
-    for command in
-        ["", "serve", "epp", "explain", "status", "drain", "undrain", "check", "engine", "completions", "version"]
-    {
+    for command in [
+        "",
+        "serve",
+        "epp",
+        "explain",
+        "status",
+        "drain",
+        "undrain",
+        "check",
+        "engine",
+        "completions",
+        "man",
+        "version",
+    ] {
         let mut args: Vec<&str> = vec!["--help"];
         if !command.is_empty() {
             args.insert(0, command);
@@ -80,6 +91,24 @@ fn version_and_completions_are_data_on_stdout() {
         let script = pointsman(&["completions", shell]);
         assert!(code(&script) == 0 && out(&script).contains("explain"), "{shell}");
     }
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages = folder.path().join("man1");
+    let written = pointsman(&["man", pages.to_str().expect("UTF-8")]);
+    assert_eq!(code(&written), 0, "{}", err(&written));
+    let listed = out(&written);
+    assert!(listed.lines().count() > 10, "{listed}");
+    for page in listed.lines() {
+        let text = std::fs::read_to_string(page).unwrap_or_else(|e| panic!("{page}: {e}"));
+        assert!(text.contains(".TH pointsman") && text.contains(".SH"), "{page}");
+    }
+    let epp = std::fs::read_to_string(pages.join("pointsman-epp.1")).expect("the page of epp");
+    assert!(epp.contains("grpc\\-health\\-port"), "{epp}");
+    let denied = pointsman(&["man", "/proc/none"]);
+    assert!(code(&denied) == 3 && err(&denied).contains("/proc/none"), "{}", err(&denied));
 }
 
 #[test]
