@@ -15,6 +15,7 @@ mod explain;
 mod failure;
 mod listen;
 mod logging;
+mod man;
 mod serve;
 #[cfg(test)]
 mod snapshot;
@@ -83,6 +84,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
             std::io::stdout().lock().write_all(&script)?;
             Ok(Exit::Fine)
         }
+        Command::Man(options) => man::run(&options),
         Command::Version => {
             writeln!(std::io::stdout().lock(), "pointsman {}", env!("CARGO_PKG_VERSION"))?;
             Ok(Exit::Fine)
