@@ -90,7 +90,7 @@ impl Target {
             _ if value["error"].is_object() => failure,
             _ => Failure::new(format!("{} does not answer like an admin listener", self.address()))
                 .why(message)
-                .next("the admin listener has its own port (--admin-listen of `serve`, 9090 by default)"),
+                .next("name it with --admin: 127.0.0.1:9090 by default with `serve`, 127.0.0.1:9091 with `epp`"),
         }
     }
 }

@@ -132,6 +132,8 @@ async fn a_request_over_grpc_is_sent_to_a_ready_engine_and_explained_at_the_admi
     let told =
         response["set_headers"].as_array().into_iter().flatten().any(|h| h[0] == "x-pointsman-decision" && h[1] == *id);
     assert!(told, "{response}");
+    let wrong = epp.ask_at(&epp.metrics.to_string(), &["explain", "last"]);
+    assert!(wrong.code == Some(3) && wrong.stderr.contains("127.0.0.1:9091 with `epp`"), "{wrong:?}");
     let status = epp.ask(&["status"]);
     assert!(status.code == Some(0) && status.stdout.contains("2 of 2 endpoints ready"), "{status:?}");
 }

@@ -203,8 +203,13 @@ impl Epp {
 
     /// A client command of the program, sent to its admin listener.
     pub(crate) fn ask(&self, args: &[&str]) -> Ended {
+        self.ask_at(&self.admin, args)
+    }
+
+    /// The same, sent to another one of its ports.
+    pub(crate) fn ask_at(&self, address: &str, args: &[&str]) -> Ended {
         let mut asked = command(pointsman(), self.folder.path());
-        asked.args(args).args(["--admin", &self.admin]);
+        asked.args(args).args(["--admin", address]);
         run(asked)
     }
 }
