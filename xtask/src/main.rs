@@ -7,6 +7,7 @@
 //! * `e2e vllm` ([`e2e`]): two real vLLM servers behind `pointsman serve`.
 //! * `replay` ([`replay`]): a slice of a public trace against simulated engines, one row per policy.
 //! * `chaos` ([`chaos`]): `kill -9` of an engine under load, and what clients saw of it.
+//! * `dist` ([`dist`]): what a release hands out.
 //! * `bench extproc`, `soak extproc` ([`bench`]): `pointsman epp` under load, against a picker that does nothing.
 //!
 //! Below them: [`process`] (children that never outlive the job), [`pointsman`] (the binary under test and its admin
@@ -19,6 +20,7 @@ mod chaos;
 mod check;
 mod client;
 mod completion;
+mod dist;
 mod e2e;
 mod extproc;
 mod pointsman;
@@ -57,6 +59,8 @@ enum Command {
     Replay(replay::Options),
     /// Kill an engine under 200 requests/s and check what clients saw
     Chaos(chaos::Options),
+    /// Build what a release hands out: a static binary in an archive, and the image's folder
+    Dist(dist::Options),
     /// Measure a transport against one that does nothing, in the same minute
     #[command(subcommand)]
     Bench(bench::Target),
@@ -85,6 +89,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Test(options) => check::run(&options),
         Command::E2e(target) => alone(e2e::run(&target)),
         Command::Replay(options) => alone(replay::run(&options)),
+        Command::Dist(options) => dist::run(&options),
         Command::Chaos(options) => alone(chaos::run(&options)),
         Command::Bench(target) => bench::run(&target),
         Command::Soak(target) => bench::soak(&target),

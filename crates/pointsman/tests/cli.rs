@@ -306,8 +306,8 @@ fn endpoints_file_is_fine(folder: &tempfile::TempDir, text: &str) {
 }
 
 /// Flags of other programs that the docs speak of.
-const FOREIGN: [&str; 6] =
-    ["--bench", "--enable-prompt-tokens-details", "--release", "--reuse-values", "--test", "--tool"];
+const FOREIGN: [&str; 7] =
+    ["--bench", "--enable-prompt-tokens-details", "--release", "--reuse-values", "--target", "--test", "--tool"];
 
 #[test]
 fn every_flag_in_the_docs_exists() {
