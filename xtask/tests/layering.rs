@@ -9,13 +9,14 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The layer of every crate, bottom to top. A crate may depend on crates of lower layers only.
-const LAYERS: [(&str, u8); 16] = [
+const LAYERS: [(&str, u8); 17] = [
     ("pointsman-core", 0),
     ("pointsman-wire", 1),
     ("pointsman-prefix", 1),
     ("pointsman-config", 1),
     ("pointsman-fleet", 1),
     ("pointsman-trace", 1),
+    ("pointsman-profiling", 1),
     ("pointsman-scheduling", 2),
     ("pointsman-sim", 2),
     ("pointsman-telemetry", 2),
