@@ -1,7 +1,7 @@
 //! Where the process spends its time.
 
-use crate::ProfilingError;
 use crate::format::Cpu;
+use crate::{ProfilingError, forget_symbols};
 use std::time::Duration;
 use tokio::sync::Mutex;
 
@@ -33,7 +33,9 @@ pub async fn cpu(seconds: u64) -> Result<Vec<u8>, ProfilingError> {
     let encoded = tokio::task::spawn_blocking(move || {
         let report = guard.report().build().map_err(failed)?;
         drop(guard);
-        Ok(Cpu::new(FREQUENCY as u32).encode(&report))
+        let encoded = Cpu::new(FREQUENCY as u32).encode(&report);
+        forget_symbols();
+        Ok(encoded)
     });
     encoded.await.map_err(|e| ProfilingError::Failed(e.to_string()))?
 }

@@ -1,6 +1,6 @@
 //! What the heap holds.
 
-use crate::ProfilingError;
+use crate::{ProfilingError, forget_symbols};
 use jemalloc_pprof::PROF_CTL;
 use std::sync::Arc;
 use tikv_jemalloc_ctl::profiling;
@@ -17,6 +17,10 @@ pub async fn heap() -> Result<Vec<u8>, ProfilingError> {
     if !control.activated() {
         return Err(ProfilingError::HeapUnsampled);
     }
-    let dumped = tokio::task::spawn_blocking(move || control.dump_pprof().map_err(|e| format!("{e:#}")));
+    let dumped = tokio::task::spawn_blocking(move || {
+        let dumped = control.dump_pprof().map_err(|e| format!("{e:#}"));
+        forget_symbols();
+        dumped
+    });
     dumped.await.map_err(|e| ProfilingError::Failed(e.to_string()))?.map_err(ProfilingError::Failed)
 }

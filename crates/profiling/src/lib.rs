@@ -13,3 +13,8 @@ mod heap;
 pub use cpu::{LONGEST, cpu};
 pub use error::ProfilingError;
 pub use heap::heap;
+
+/// Lets go of the tables of symbols that naming the functions of a profile has read: they are as large as the program's debug information.
+fn forget_symbols() {
+    backtrace::clear_symbol_cache();
+}
