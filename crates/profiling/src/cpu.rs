@@ -16,7 +16,7 @@ const NOT_FROM: [&str; 4] = ["libc", "libgcc", "pthread", "vdso"];
 
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
-/// Samples the whole process for `seconds`, 1 to [`LONGEST`].
+/// Samples the whole process for `seconds`, 1 to [`LONGEST`]. The first profile takes some 80 MiB for stacks, which the profiler keeps for the next one.
 ///
 /// # Errors
 /// When the time is out of range, another profile is being taken, or the timer cannot be set.

@@ -21,6 +21,8 @@ struct Profile {
     sample: Vec<Sample>,
     #[prost(string, repeated, tag = "6")]
     string_table: Vec<String>,
+    #[prost(int64, tag = "7")]
+    drop_frames: i64,
     #[prost(int64, tag = "10")]
     duration_nanos: i64,
     #[prost(int64, tag = "12")]
@@ -99,6 +101,7 @@ async fn a_heap_profile_knows_who_holds_what() {
     let profile = read(&heap().await.expect("a profile"));
     assert_eq!(types(&profile), [("inuse_space", "bytes")]);
     assert!(profile.string_table.iter().any(|s| s.contains("hoarding_hamster")), "{:?}", profile.string_table);
+    assert!(profile.string_table[profile.drop_frames as usize].contains("_rjem_"), "the allocator is to be left out");
     let bytes: i64 = profile.sample.iter().map(|s| s.value[0]).sum();
     assert!((8 << 20..64 << 20).contains(&bytes), "{bytes} bytes for 16 MiB");
     drop(held);
