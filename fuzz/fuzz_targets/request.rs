@@ -10,7 +10,22 @@ use pointsman_router::{Pool, PoolOptions, RequestHead};
 use pointsman_scheduling::Termination;
 use std::sync::{Arc, OnceLock};
 
-const PATHS: [&str; 10] = [
+/// Every parser, the fallback last.
+const CONFIG: &[u8] = b"
+apiVersion: llm-d.ai/v1alpha1
+kind: EndpointPickerConfig
+requestHandler:
+  parsers:
+  - pluginRef: openai-parser
+  - pluginRef: anthropic-parser
+  - pluginRef: vllmhttp-parser
+  - pluginRef: sglanghttp-parser
+  - pluginRef: vllmgrpc-parser
+  - pluginRef: vertexai-parser
+  - pluginRef: passthrough-parser
+";
+
+const PATHS: [&str; 16] = [
     "/v1/chat/completions",
     "/v1/completions",
     "/v1/messages",
@@ -21,6 +36,12 @@ const PATHS: [&str; 10] = [
     "/inference/v1/generate",
     "/v1/messages/count_tokens",
     "/anything",
+    "/generate",
+    "/x/generate",
+    "/vllm.grpc.engine.VllmEngine/Generate",
+    "/vllm.grpc.engine.VllmEngine/Embed",
+    "/google.cloud.aiplatform.v1.PredictionService/ChatCompletions",
+    "/google.cloud.aiplatform.v1.PredictionService/RawPredict",
 ];
 
 fn pool() -> &'static Arc<Pool> {
@@ -29,7 +50,7 @@ fn pool() -> &'static Arc<Pool> {
         let states = Arc::<LearnedStates>::default();
         let options =
             CompileOptions { allow_experimental: false, default: DefaultProfile::Serve, states: Arc::clone(&states) };
-        let compiled = compile(b"", &options, &mut Faults::new()).expect("the built-in profile compiles");
+        let compiled = compile(CONFIG, &options, &mut Faults::new()).expect("the configuration compiles");
         let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
         let pool = Pool::new(PoolOptions { clock, states, ..PoolOptions::default() }, compiled);
         for name in ["a", "b", "c"] {
@@ -68,7 +89,9 @@ libfuzzer_sys::fuzz_target!(|data: &[u8]| {
         routed.response_head(200, Some(kind), (flags & 32 != 0).then_some("gzip"));
         for chunk in response.chunks(usize::from(*size).max(1)) {
             routed.response_chunk(chunk);
+            routed.rewrite_response(Bytes::copy_from_slice(chunk), false, &mut |piece| assert!(!piece.is_empty()));
         }
+        routed.rewrite_response(Bytes::new(), true, &mut |piece| assert!(!piece.is_empty()));
         routed.finish(Termination::Natural, None);
     }
     let left: u64 = pool().fleet.snapshot().endpoints.iter().map(|e| e.load.requests() + e.load.tokens()).sum();

@@ -9,15 +9,17 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The layer of every crate, bottom to top. A crate may depend on crates of lower layers only.
-const LAYERS: [(&str, u8); 16] = [
+const LAYERS: [(&str, u8); 18] = [
     ("pointsman-core", 0),
     ("pointsman-wire", 1),
     ("pointsman-prefix", 1),
     ("pointsman-config", 1),
     ("pointsman-fleet", 1),
     ("pointsman-grpc", 1),
+    ("pointsman-trace", 1),
     ("pointsman-scheduling", 2),
     ("pointsman-sim", 2),
+    ("pointsman-telemetry", 2),
     ("pointsman-plugins", 3),
     ("pointsman-router", 4),
     ("pointsman-sources", 4),
@@ -32,12 +34,13 @@ const LAYERS: [(&str, u8); 16] = [
 const CHORES: [&str; 1] = ["xtask"];
 
 /// The pure crates: no I/O, no tasks, no clock but an injected one. The simulator lives by that.
-const LOGIC: [&str; 8] = [
+const LOGIC: [&str; 9] = [
     "pointsman-core",
     "pointsman-wire",
     "pointsman-prefix",
     "pointsman-config",
     "pointsman-fleet",
+    "pointsman-trace",
     "pointsman-scheduling",
     "pointsman-plugins",
     "pointsman-sim",

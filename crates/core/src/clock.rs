@@ -27,6 +27,10 @@ pub trait Clock: Send + Sync + std::fmt::Debug + 'static {
     fn now(&self) -> Nanos;
     /// Wall-clock time, milliseconds since the Unix epoch.
     fn unix_millis(&self) -> u64;
+    /// Wall-clock time, nanoseconds since the Unix epoch, as finely as the clock can tell.
+    fn unix_nanos(&self) -> u64 {
+        self.unix_millis() * 1_000_000
+    }
 }
 
 /// The machine's own clocks.
@@ -49,6 +53,10 @@ impl Clock for SystemClock {
 
     fn unix_millis(&self) -> u64 {
         SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_millis() as u64)
+    }
+
+    fn unix_nanos(&self) -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
     }
 }
 
@@ -78,5 +86,9 @@ impl Clock for ManualClock {
 
     fn unix_millis(&self) -> u64 {
         self.nanos.load(Ordering::SeqCst) / 1_000_000
+    }
+
+    fn unix_nanos(&self) -> u64 {
+        self.nanos.load(Ordering::SeqCst)
     }
 }

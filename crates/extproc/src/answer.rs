@@ -3,7 +3,7 @@
 use pointsman_core::headers::{self, is_control};
 use pointsman_core::{DropReason, Refusal};
 use pointsman_grpc::{Out, Writer};
-use pointsman_router::{Refused, Routed};
+use pointsman_router::{Refused, Routed, TraceHeaders};
 use pointsman_scheduling::Served;
 
 use crate::options::{Compat, ExtProcOptions};
@@ -53,6 +53,10 @@ impl Destination<'_> {
             set_header(w, "Content-Length", length.to_string().as_bytes());
         }
         let sent = self.routed.request_headers();
+        let trace = self.routed.trace_headers();
+        for (name, value) in trace.iter().flat_map(TraceHeaders::iter) {
+            set_header(w, name, value.as_bytes());
+        }
         if self.options.keeps(Compat::SetAllHeaders) {
             // What a body-less request came with was never stored, upstream.
             if self.scored {
@@ -73,6 +77,12 @@ impl Destination<'_> {
                 }
             }
         }
+        // What of the client's trace is not valid does not travel on.
+        if let Some(trace) = &trace {
+            let kept = |name: &str| trace.iter().any(|(kept, _)| kept == name);
+            let came = |name: &str| sent.iter().any(|(other, _)| &**other == name);
+            pointsman_trace::HEADERS.iter().filter(|n| came(n) && !kept(n)).for_each(|name| remove_header(w, name));
+        }
     }
 
     fn set_id(&self, w: &mut Writer, sent: &[(Box<str>, Box<str>)]) {
@@ -83,9 +93,11 @@ impl Destination<'_> {
 
     /// Every header once, the last of those of one name, but for those that the picker owns.
     fn set_again(&self, w: &mut Writer, sent: &[(Box<str>, Box<str>)]) {
+        let traced = self.routed.trace_headers().is_some();
         for (i, (name, value)) in sent.iter().enumerate() {
             let later = sent[i + 1..].iter().any(|(other, _)| other == name);
-            if !later && !is_system_owned(name) {
+            let ours = is_system_owned(name) || traced && pointsman_trace::HEADERS.contains(&&**name);
+            if !later && !ours {
                 set_header(w, name, value.as_bytes());
             }
         }
@@ -148,6 +160,10 @@ pub(crate) fn response_mutation(
         ServedMetadata::NoKey => Served::NoKey,
         ServedMetadata::Endpoint(endpoint) => Served::Endpoint(endpoint),
     };
+    if routed.rewrites_response() {
+        // Its length may change with the model's name.
+        remove_header(w, "content-length");
+    }
     routed.response_headers(served, &mut |name, value| set_header(w, name, value.as_bytes()));
     if options.keeps(Compat::SetAllHeaders) {
         let mut list: Vec<(&[u8], &[u8])> = Vec::new();

@@ -15,8 +15,10 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use pointsman_core::{DropReason, ErrorCode, Refusal};
-use pointsman_grpc::{Call, Code, Cursor, Message, Out, Status};
+use pointsman_grpc::{Call, Code, Cursor, Message, Out, Rope, Status};
+use pointsman_router::metrics::{OpenStream, StreamMetrics};
 use pointsman_router::{Reading, Routed};
 use pointsman_scheduling::Termination;
 
@@ -35,6 +37,8 @@ pub struct Exchange {
     state: State,
     modes: Modes,
     started: bool,
+    /// Counted as open until it is ended or dropped.
+    counted: Option<OpenStream>,
 }
 
 enum State {
@@ -79,7 +83,8 @@ impl Exchange {
     /// A new exchange.
     #[must_use]
     pub fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, state: State::Fresh, modes: Modes::default(), started: false }
+        let counted = shared.streams.as_ref().map(StreamMetrics::opened);
+        Self { shared, state: State::Fresh, modes: Modes::default(), started: false, counted }
     }
 
     fn event(&mut self, request: ProcessingRequest, out: &mut Out) -> Result<(), Status> {
@@ -261,13 +266,18 @@ impl Exchange {
     fn response_body(&mut self, body: Body, out: &mut Out) {
         let full_duplex = self.modes.response == BodyMode::FullDuplex;
         let State::Routed(going) = &mut self.state else { return };
+        let (mut bytes, mut changed) = (body.bytes, false);
         if let Some(routed) = going.routed.as_deref_mut() {
-            body.bytes.pieces().for_each(|piece| routed.response_chunk(piece));
+            bytes.pieces().for_each(|piece| routed.response_chunk(piece));
+            if routed.rewrites_response() {
+                bytes = rewritten(routed, &bytes, body.end);
+                changed = true;
+            }
         }
         if full_duplex {
-            response::streamed_body(out, Direction::Response, body.bytes, body.end);
+            response::streamed_body(out, Direction::Response, bytes, body.end);
         } else {
-            response::whole_body(out, Direction::Response, None, None);
+            response::whole_body(out, Direction::Response, None, changed.then_some(&bytes));
         }
         if body.end {
             self.complete();
@@ -275,7 +285,14 @@ impl Exchange {
     }
 
     fn response_trailers(&mut self, out: &mut Out) {
-        if matches!(self.state, State::Routed(_)) {
+        if let State::Routed(going) = &mut self.state {
+            if let Some(routed) = going.routed.as_deref_mut().filter(|r| r.rewrites_response()) {
+                // What waited for the rest of a name that never came.
+                let rest = rewritten(routed, &Rope::default(), true);
+                if !rest.is_empty() && self.modes.response == BodyMode::FullDuplex {
+                    response::streamed_body(out, Direction::Response, rest, false);
+                }
+            }
             response::trailers(out, Direction::Response);
             self.complete();
         }
@@ -302,11 +319,8 @@ impl Exchange {
     }
 }
 
-impl Call for Exchange {
-    fn message(&mut self, message: Message, out: &mut Out) {
-        if out.is_ended() {
-            return;
-        }
+impl Exchange {
+    fn handle(&mut self, message: Message, out: &mut Out) {
         let undecided = self.undecided();
         // What was begun when a panic struck is dropped, and with it all that is held for the request.
         let handled = catch_unwind(AssertUnwindSafe(|| {
@@ -333,6 +347,24 @@ impl Call for Exchange {
         }
     }
 
+    /// Counts the stream as ended, once it is.
+    fn count(&mut self, status: Option<&Status>) {
+        if let Some(status) = status
+            && let Some(counted) = self.counted.take()
+        {
+            counted.closed(status.code as u32);
+        }
+    }
+}
+
+impl Call for Exchange {
+    fn message(&mut self, message: Message, out: &mut Out) {
+        if !out.is_ended() {
+            self.handle(message, out);
+            self.count(out.status());
+        }
+    }
+
     fn half_closed(&mut self, out: &mut Out) {
         // A proxy that is not sent response bodies leaves after the response's headers: that is all there was to see.
         if self.modes.response == BodyMode::None && matches!(&self.state, State::Routed(going) if going.answered) {
@@ -340,9 +372,16 @@ impl Call for Exchange {
         }
         self.state = State::Over;
         out.end(Status::OK);
+        self.count(out.status());
     }
 
-    fn ended(&mut self, status: &Status) {
+    fn ended(&mut self, status: &Status, out: &mut Out) {
+        if status.code == Code::Unavailable && matches!(self.state, State::Reading(_)) {
+            let message = "this endpoint picker is shutting down";
+            let refusal = Refusal::new(ErrorCode::ServiceUnavailable, message).because(DropReason::ShuttingDown);
+            self.refuse(&refusal, out);
+        }
+        self.count(Some(out.status().unwrap_or(status)));
         let state = std::mem::replace(&mut self.state, State::Over);
         if let State::Routed(mut going) = state
             && let Some(routed) = going.routed.take()
@@ -356,6 +395,18 @@ impl Call for Exchange {
 
 fn malformed(error: pointsman_grpc::WireError) -> Status {
     Status::new(Code::Internal, format!("grpc: failed to unmarshal the received message: {error}"))
+}
+
+/// A piece of a response, its model's name being that which the client asked for.
+fn rewritten(routed: &mut Routed, bytes: &Rope, end: bool) -> Rope {
+    let mut rope = Rope::default();
+    for piece in bytes.pieces() {
+        routed.rewrite_response(piece.clone(), false, &mut |piece| rope.push(piece));
+    }
+    if end {
+        routed.rewrite_response(Bytes::new(), true, &mut |piece| rope.push(piece));
+    }
+    rope
 }
 
 /// `ip:port` without its port, as upstream cuts it.

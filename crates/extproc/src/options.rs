@@ -39,6 +39,8 @@ pub struct ExtProcOptions {
     pub emit_endpoint_scores: bool,
     /// Whether responses carry the id of the decision.
     pub emit_decision_id: bool,
+    /// Whether streams are counted and timed.
+    pub stream_metrics: bool,
     /// Whether subset hints count.
     pub subset_filter: bool,
     /// Largest message, in bytes.
@@ -56,6 +58,7 @@ impl Default for ExtProcOptions {
         Self {
             emit_endpoint_scores: false,
             emit_decision_id: false,
+            stream_metrics: false,
             subset_filter: true,
             max_message_bytes: pointsman_grpc::DEFAULT_MAX_MESSAGE,
             max_body_bytes: 0,

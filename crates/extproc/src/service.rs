@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use pointsman_grpc::health::{self, Health};
 use pointsman_grpc::{Body, Code, Frames, Service, Status, Stream, Streams};
 use pointsman_router::Pool;
+use pointsman_router::metrics::StreamMetrics;
 
 use crate::budget::Budget;
 use crate::exchange::Exchange;
@@ -22,6 +23,7 @@ pub struct Shared {
     pub(crate) pool: Arc<Pool>,
     pub(crate) options: ExtProcOptions,
     pub(crate) budget: Budget,
+    pub(crate) streams: Option<StreamMetrics>,
     /// Which pairs of body modes were met, one bit each.
     met: AtomicU64,
 }
@@ -30,7 +32,8 @@ impl Shared {
     /// Of exchanges over a pool.
     #[must_use]
     pub fn new(pool: Arc<Pool>, options: ExtProcOptions) -> Arc<Self> {
-        Arc::new(Self { pool, options, budget: Budget::default(), met: AtomicU64::new(0) })
+        let streams = options.stream_metrics.then(|| StreamMetrics::register(&pool.metrics, Arc::clone(&pool.clock)));
+        Arc::new(Self { pool, options, budget: Budget::default(), streams, met: AtomicU64::new(0) })
     }
 
     /// Request bytes held now, over all exchanges.

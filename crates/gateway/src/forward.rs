@@ -14,7 +14,7 @@ use http_body_util::Either;
 use hyper::body::Incoming;
 use pointsman_core::headers::{POINTSMAN_DECISION, POINTSMAN_ENDPOINT};
 use pointsman_fleet::Endpoint;
-use pointsman_router::Routed;
+use pointsman_router::{Routed, TraceHeaders};
 use pointsman_scheduling::{Served, Termination};
 use pointsman_wire::body::Api;
 
@@ -86,6 +86,16 @@ impl Outgoing {
         // A length of the client's is replaced for each attempt, with a host.
         let path = parts.uri.into_parts().path_and_query.unwrap_or_else(|| PathAndQuery::from_static("/"));
         Self { method: parts.method, uri: Uri::from(path), headers, tells_length }
+    }
+
+    /// The engine continues our trace, not the client's.
+    pub(crate) fn carry(&mut self, trace: TraceHeaders<'_>) {
+        for name in pointsman_trace::HEADERS {
+            self.headers.remove(name);
+        }
+        let value = |v: &str| HeaderValue::from_str(v).ok();
+        let headers = trace.iter().filter_map(|(name, v)| Some((HeaderName::from_static(name), value(v)?)));
+        self.headers.extend(headers);
     }
 
     /// The request for a model list, on behalf of a client.
@@ -265,6 +275,9 @@ impl Shared {
                 parts.headers.insert(name, value);
             }
         });
+        if routed.rewrites_response() {
+            parts.headers.remove(CONTENT_LENGTH);
+        }
         let format = match (events && plain && !parts.headers.contains_key(CONTENT_LENGTH), messages) {
             (false, _) => Format::Opaque,
             (true, false) => Format::Events,

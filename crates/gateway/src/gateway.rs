@@ -126,7 +126,11 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
     match reading.decide().map(Box::new) {
         Ok(routed) => {
             let tells_length = read::tells_length(&parts, routed.body_len());
-            Ok(shared.forward(routed, Outgoing::new(parts, tells_length), held).await)
+            let mut outgoing = Outgoing::new(parts, tells_length);
+            if let Some(trace) = routed.trace_headers() {
+                outgoing.carry(trace);
+            }
+            Ok(shared.forward(routed, outgoing, held).await)
         }
         Err(refused) => {
             let id = shared.options.decision_headers.then(|| refused.decision.id.to_string());

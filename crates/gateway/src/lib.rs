@@ -31,6 +31,7 @@ mod models;
 mod options;
 mod pieces;
 mod read;
+mod renaming;
 mod stall;
 mod stream;
 mod tls;

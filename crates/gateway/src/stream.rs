@@ -15,6 +15,7 @@ use tokio::time::{Instant, Sleep};
 
 use crate::answer;
 use crate::gateway::Shared;
+use crate::renaming::{Passed, Renaming};
 use crate::upstream::{Link, Sender};
 
 /// How a break of this response can be told to its client.
@@ -28,7 +29,8 @@ pub(crate) enum Format {
     Opaque,
 }
 
-/// An engine's response body on its way to the client. Bytes pass as they are; the router reads along. However it ends, the router hears of it exactly
+/// An engine's response body on its way to the client. Bytes pass as they are, but for the name of the model where the router rewrites that; the
+/// router reads along. However it ends, the router hears of it exactly
 /// once: here at the last byte, or in `drop` when the client leaves or the process stops.
 pub(crate) struct Passing {
     upstream: Incoming,
@@ -38,6 +40,8 @@ pub(crate) struct Passing {
     begun: bool,
     ended: bool,
     quiet: Quiet,
+    /// Present where the router rewrites.
+    renaming: Option<Box<Renaming>>,
     /// Present until the end is told.
     routed: Option<Box<Routed>>,
     connection: Option<(Arc<Link>, Sender)>,
@@ -58,6 +62,7 @@ impl Passing {
         connection: (Arc<Link>, Sender),
         shared: Arc<Shared>,
     ) -> Self {
+        let renaming = routed.rewrites_response().then(Box::default);
         let quiet = Quiet { limit: shared.options.response_idle_timeout, moved: false, sleep: None };
         Self {
             upstream,
@@ -66,6 +71,7 @@ impl Passing {
             begun: false,
             ended: false,
             quiet,
+            renaming,
             routed: Some(routed),
             connection: Some(connection),
             shared,
@@ -84,7 +90,71 @@ impl Passing {
         }
     }
 
+    /// The next frame as the engine sent it, told to the router. `None`, and the words for a break, are told too.
+    fn poll_upstream(&mut self, cx: &mut Context<'_>) -> Poll<Option<Passed>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        match Pin::new(&mut self.upstream).poll_frame(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                self.quiet.moved = true;
+                if let Some(chunk) = frame.data_ref() {
+                    self.saw(chunk);
+                }
+                Poll::Ready(Some(Ok(frame)))
+            }
+            Poll::Ready(None) => {
+                self.complete();
+                Poll::Ready(None)
+            }
+            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(self.broken(&crate::forward::root_cause(&error)))),
+            Poll::Pending => {
+                let waited = ready!(self.quiet.poll(cx));
+                Poll::Ready(Some(self.broken(&format!("nothing came for {} s", waited.as_secs()))))
+            }
+        }
+    }
+
+    /// The next frame with the model's name rewritten. What is held back goes out before whatever ends the body.
+    fn poll_renamed(&mut self, cx: &mut Context<'_>) -> Poll<Option<Passed>> {
+        loop {
+            if let Some(passed) = self.renaming.as_mut().and_then(|renaming| renaming.next()) {
+                return Poll::Ready(Some(passed));
+            }
+            let Some(passed) = ready!(self.poll_upstream(cx)) else {
+                return Poll::Ready(self.renaming.as_mut().and_then(|renaming| renaming.next()));
+            };
+            match passed.map(Frame::into_data) {
+                Ok(Ok(chunk)) => self.rename(chunk, false),
+                Ok(Err(trailers)) => {
+                    self.rename(Bytes::new(), true);
+                    self.then(Ok(trailers));
+                }
+                Err(error) => self.then(Err(error)),
+            }
+            if self.upstream.is_end_stream() {
+                self.complete();
+            }
+        }
+    }
+
+    /// Rewrites the model's name in the next chunk, as long as the router is there; what is told after that is told as it is.
+    fn rename(&mut self, chunk: Bytes, end: bool) {
+        match (&mut self.renaming, &mut self.routed) {
+            (Some(renaming), Some(routed)) => renaming.chunk(routed, chunk, end),
+            _ if chunk.is_empty() => {}
+            _ => self.then(Ok(Frame::data(chunk))),
+        }
+    }
+
+    fn then(&mut self, passed: Passed) {
+        if let Some(renaming) = &mut self.renaming {
+            renaming.then(passed);
+        }
+    }
+
     fn complete(&mut self) {
+        self.rename(Bytes::new(), true);
         self.ended = true;
         if let Some(routed) = self.routed.take() {
             routed.finish(Termination::Natural, None);
@@ -95,7 +165,8 @@ impl Passing {
     }
 
     /// The engine broke off. Gives the words for the client, where there can be any.
-    fn broken(&mut self, error: &str) -> Result<Frame<Bytes>, Box<dyn Error + Send + Sync>> {
+    fn broken(&mut self, error: &str) -> Passed {
+        self.rename(Bytes::new(), true);
         self.ended = true;
         self.connection = None;
         self.shared.metrics.broken_streams.inc();
@@ -125,39 +196,35 @@ impl Body for Passing {
 
     fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let this = self.get_mut();
-        if this.ended {
-            return Poll::Ready(None);
+        if this.renaming.is_some() {
+            return this.poll_renamed(cx);
         }
-        match Pin::new(&mut this.upstream).poll_frame(cx) {
-            Poll::Ready(Some(Ok(frame))) => {
-                this.quiet.moved = true;
-                if let Some(chunk) = frame.data_ref() {
-                    this.saw(chunk);
-                }
+        match ready!(this.poll_upstream(cx)) {
+            Some(Ok(frame)) => {
                 // With a known length nobody asks again after the last byte.
                 if this.upstream.is_end_stream() {
                     this.complete();
                 }
                 Poll::Ready(Some(Ok(frame)))
             }
-            Poll::Ready(None) => {
-                this.complete();
-                Poll::Ready(None)
-            }
-            Poll::Ready(Some(Err(error))) => Poll::Ready(Some(this.broken(&crate::forward::root_cause(&error)))),
-            Poll::Pending => {
-                let waited = ready!(this.quiet.poll(cx));
-                Poll::Ready(Some(this.broken(&format!("nothing came for {} s", waited.as_secs()))))
-            }
+            other => Poll::Ready(other),
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.ended || self.upstream.is_end_stream()
+        let waiting = self.renaming.as_ref().is_some_and(|renaming| !renaming.is_empty());
+        !waiting && (self.ended || self.upstream.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.ended { SizeHint::with_exact(0) } else { self.upstream.size_hint() }
+        if self.is_end_stream() {
+            SizeHint::with_exact(0)
+        } else if self.renaming.is_some() {
+            // Another name may be of another length.
+            SizeHint::default()
+        } else {
+            self.upstream.size_hint()
+        }
     }
 }
 

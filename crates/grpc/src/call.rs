@@ -25,8 +25,8 @@ pub trait Call: Send + Unpin + 'static {
     /// Asked whenever nothing came; registers the task for what else it waits for.
     fn poll(&mut self, _cx: &mut Context<'_>, _out: &mut Out) {}
 
-    /// The call ends for this reason, which is not its own choice.
-    fn ended(&mut self, _status: &Status) {}
+    /// The call ends for this reason, which is not its own choice. What it sends now still goes out, and if it ends itself, that counts.
+    fn ended(&mut self, _status: &Status, _out: &mut Out) {}
 }
 
 /// What a call sends.
@@ -111,7 +111,7 @@ impl<C: Call> Stream<C> {
 
     fn cut_short(&mut self, status: Status) {
         if !self.out.is_ended() {
-            self.call.ended(&status);
+            self.call.ended(&status, &mut self.out);
             self.out.end(status);
         }
     }

@@ -19,6 +19,7 @@ mod serve;
 #[cfg(test)]
 mod snapshot;
 mod status;
+mod telemetry;
 mod terminal;
 mod wiring;
 

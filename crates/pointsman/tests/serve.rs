@@ -2,6 +2,7 @@
 
 mod documented;
 mod support;
+mod traced;
 
 use std::path::Path;
 use std::process::Command;

@@ -5,6 +5,7 @@ use crate::pool::Pool;
 use crate::read::Reading;
 use crate::resolve::{Located, Resolved, Rewrite, locate, resolve};
 use crate::routed::{Routed, RoutedParts};
+use crate::trace::Trace;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use pointsman_core::{ErrorCode, Nanos, Refusal, xxh64};
@@ -32,10 +33,11 @@ pub(crate) fn with_rng<R>(run: impl FnOnce(&mut fastrand::Rng) -> R) -> R {
     RNG.with_borrow_mut(run)
 }
 
-/// Time between the steps of one request.
+/// Time between the steps of one request, and its trace.
 struct Laps<'a> {
     pool: &'a Pool,
     then: Nanos,
+    trace: Option<Trace>,
 }
 
 impl Laps<'_> {
@@ -60,14 +62,16 @@ struct Sketch<'a> {
 
 pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     let pool = Arc::clone(&reading.pool);
-    let mut laps = Laps { pool: &pool, then: pool.clock.now() };
+    let mut laps = Laps { pool: &pool, then: pool.clock.now(), trace: None };
     let mut steps = Steps::default();
     let fleet = pool.fleet.snapshot();
 
+    let trace = reading.trace.take();
     let parsed = reading.parsed();
     steps.read = laps.lap();
+    let understood = laps.then;
     let id: Arc<str> = reading.head.header(pointsman_core::headers::REQUEST_ID).unwrap_or_default().into();
-    let early = |refusal, model: Arc<str>, steps| {
+    let early = |refusal, model: Arc<str>, steps, trace| {
         let series = pool.metrics.unread(&model);
         if reading.bytes > 0 {
             series.received();
@@ -81,16 +85,21 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
             blocks: 0,
             steps,
         };
-        refuse(&pool, &series, sketch, refusal, &fleet, Box::new([]))
+        refuse(&pool, &series, sketch, refusal, &fleet, Box::new([]), trace)
     };
     let parsed = match parsed {
         Ok(parsed) => parsed,
-        Err(refusal) => return Err(early(refusal, "".into(), steps)),
+        Err(refusal) => return Err(early(refusal, "".into(), steps, trace)),
     };
-    let resolved = match resolve(&reading, parsed) {
+    let mut resolved = match resolve(&reading, parsed) {
         Ok(resolved) => resolved,
-        Err((refusal, model)) => return Err(early(refusal, model, steps)),
+        Err((refusal, model)) => return Err(early(refusal, model, steps, trace)),
     };
+    laps.trace = trace;
+    if let Some(trace) = &mut laps.trace {
+        resolved.request.timed = trace.is_recorded();
+        trace.resolved(&resolved.request, understood);
+    }
     let now = laps.then;
     let located = locate(&fleet, &reading.head, &resolved.request.target_model, now, pool.stale_after);
     let series = pool.metrics.series(&resolved.request);
@@ -130,7 +139,7 @@ fn schedule(
     if all.is_empty() {
         let refusal = located.refusal(&request.target_model);
         let profiles = bystanders(compiled, located, &Facts::default());
-        return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles));
+        return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles, laps.trace));
     }
 
     // Gather.
@@ -148,6 +157,9 @@ fn schedule(
     let cycle = Cycle { request: &request, facts: &facts, now };
     let scheduled = with_rng(|rng| compiled.scheduler.schedule(&cycle, all, rng, &*pool.clock));
     steps.schedule = laps.lap();
+    if let Some(trace) = &mut laps.trace {
+        trace.scheduled(compiled, &scheduled.runs, &located.candidates, &request);
+    }
     let model = &*request.target_model;
     let recorded = if pool.ring.keeps() { &scheduled.runs[..] } else { &[] };
     let profiles: Box<[ProfileRecord]> = recorded
@@ -164,20 +176,20 @@ fn schedule(
         Ok(primary) => primary,
         Err(refusal) => {
             pool.metrics.attempt_failed(model);
-            return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles));
+            return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles, laps.trace));
         }
     };
     let Some(run) = runs.into_iter().find(|(p, _)| *p == primary).map(|(_, run)| run).filter(|r| !r.picked.is_empty())
     else {
         pool.metrics.attempt_failed(model);
         let refusal = Refusal::new(ErrorCode::Internal, "results must be greater than zero");
-        return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles));
+        return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles, laps.trace));
     };
 
     let held = facts.any_prefix().and_then(|p| p.get(run.picked[0] as usize));
     if held.is_some_and(|m| m.matched == 0) && only_if_available(&reading.head) {
         let refusal = Refusal::new(ErrorCode::PreconditionFailed, "no decode worker has the requested KV cache");
-        return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles));
+        return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles, laps.trace));
     }
 
     // Send.
@@ -211,6 +223,7 @@ fn schedule(
         bodyless: reading.bytes == 0,
         rewritten: rewrite.is_some(),
     };
+    let trace = laps.trace.take();
     let mut routed = Routed::new(parts);
     steps.send = laps.lap();
     let sketch = Sketch {
@@ -223,8 +236,16 @@ fn schedule(
         steps,
     };
     let decision = record(pool, sketch, fleet, profiles, hashes, outcome);
-    pool.metrics.processed(laps.then.since(reading.head.received));
-    routed.on_record(decision);
+    if reading.bytes > 0 {
+        pool.metrics.processed(laps.then.since(reading.head.received));
+    }
+    routed.on_record(
+        decision,
+        trace.map(|mut trace| {
+            trace.routed(laps.then);
+            trace
+        }),
+    );
     Ok(routed)
 }
 
@@ -294,11 +315,15 @@ fn refuse(
     refusal: Refusal,
     fleet: &Arc<Snapshot>,
     profiles: Box<[ProfileRecord]>,
+    trace: Option<Trace>,
 ) -> Refused {
+    if let Some(trace) = trace {
+        trace.refused(&refusal, pool.clock.now());
+    }
     if sketch.reading.bytes > 0 {
         pool.metrics.refused(series, refusal.code);
+        pool.metrics.processed(pool.clock.now().since(sketch.reading.head.received));
     }
-    pool.metrics.processed(pool.clock.now().since(sketch.reading.head.received));
     let outcome = Outcome {
         status: Some(refusal.code.status()),
         error: Some(refusal.message.to_string()),

@@ -11,8 +11,10 @@ mod head;
 pub mod metrics;
 mod pool;
 mod read;
+mod rename;
 mod resolve;
 mod routed;
+mod trace;
 
 pub use decide::Refused;
 pub use head::RequestHead;
@@ -20,3 +22,4 @@ pub use metrics::Metrics;
 pub use pool::{Active, FinishedListener, Pool, PoolOptions};
 pub use read::Reading;
 pub use routed::Routed;
+pub use trace::TraceHeaders;

@@ -9,6 +9,7 @@ use pointsman_core::Clock;
 use pointsman_fleet::{Fleet, FleetEvent};
 use pointsman_plugins::{CompileOptions, Compiled, DefaultProfile, LearnedStates, compile};
 use pointsman_scheduling::record::{Decision, DecisionIds, Ring};
+use pointsman_trace::Tracer;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -30,6 +31,8 @@ pub struct PoolOptions {
     pub stale_after: Duration,
     /// Whether metrics are exported under their deprecated names too.
     pub old_metric_names: bool,
+    /// Who traces requests. `None`: nobody, and what clients say of their traces travels on untouched.
+    pub tracer: Option<Arc<Tracer>>,
 }
 
 impl Default for PoolOptions {
@@ -42,6 +45,7 @@ impl Default for PoolOptions {
             record_block_hashes: false,
             stale_after: Duration::from_secs(2),
             old_metric_names: true,
+            tracer: None,
         }
     }
 }
@@ -73,6 +77,7 @@ pub struct Pool {
     pub(crate) ids: DecisionIds,
     pub(crate) stale_after: Duration,
     pub(crate) record_block_hashes: bool,
+    pub(crate) tracer: Option<Arc<Tracer>>,
     active: ArcSwap<Active>,
     states: Arc<LearnedStates>,
     finished: OnceLock<FinishedListener>,
@@ -100,6 +105,7 @@ impl Pool {
             ids: DecisionIds::default(),
             stale_after: options.stale_after,
             record_block_hashes: options.record_block_hashes,
+            tracer: options.tracer,
             states: options.states,
             finished: OnceLock::new(),
         });

@@ -4,6 +4,7 @@ use crate::decide::{self, Refused};
 use crate::head::RequestHead;
 use crate::pool::{Active, Pool};
 use crate::routed::Routed;
+use crate::trace::Trace;
 use bytes::Bytes;
 use flate2::read::MultiGzDecoder;
 use pointsman_core::{ErrorCode, Refusal};
@@ -23,6 +24,7 @@ pub struct Reading {
     pub(crate) pool: Arc<Pool>,
     pub(crate) active: Arc<Active>,
     pub(crate) head: RequestHead,
+    pub(crate) trace: Option<Trace>,
     pub(crate) path: Option<PathReading>,
     pub(crate) block_tokens: u32,
     reader: Option<Box<BodyReader>>,
@@ -70,10 +72,12 @@ impl Reading {
         let reader = (api.is_read() && coding != Coding::Other).then(|| {
             Box::new(BodyReader::new(api, ReadOptions { block_tokens: block_tokens as usize, max_blocks, estimate }))
         });
+        let trace = pool.tracer.as_ref().map(|tracer| Trace::begin(tracer, &head, &pool.clock));
         Self {
             pool,
             active,
             head,
+            trace,
             path,
             block_tokens,
             reader,

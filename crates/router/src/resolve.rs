@@ -70,6 +70,7 @@ pub(crate) fn resolve(reading: &Reading, parsed: Option<ParsedBody>) -> Result<R
         cache_salt: parsed.cache_salt.as_deref().unwrap_or_default().into(),
         max_output_tokens: parsed.max_output_tokens,
         received: head.received,
+        timed: false,
     };
     Ok(Resolved { request, stream: parsed.stream, rewrite: rewritten })
 }

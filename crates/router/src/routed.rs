@@ -3,12 +3,15 @@
 use crate::decide::{length, with_rng};
 use crate::metrics::{InFlight, RequestSeries};
 use crate::pool::{Active, Pool};
+use crate::rename;
+use crate::trace::{Trace, TraceHeaders};
 use bytes::Bytes;
 use pointsman_core::Nanos;
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::record::{Decision, Retry};
 use pointsman_scheduling::{Chosen, Facts, Held, ProfileRun, Request, Served, Termination};
 use pointsman_wire::body::Api;
+use pointsman_wire::rewrite::ModelRewriter;
 use pointsman_wire::usage::{Observed, Usage, UsageReader};
 use std::sync::Arc;
 
@@ -40,6 +43,7 @@ pub(crate) struct RoutedParts {
 pub struct Routed {
     parts: RoutedParts,
     decision: Option<Arc<Decision>>,
+    trace: Option<Trace>,
     /// Candidate it goes to, and those that could not serve it.
     candidate: u32,
     tried: Vec<u32>,
@@ -61,6 +65,7 @@ struct Sent {
 struct Response {
     status: Option<u16>,
     usage: Option<UsageReader>,
+    rewriter: Option<Box<ModelRewriter>>,
     streaming: bool,
     bytes: u64,
     head_at: Option<Nanos>,
@@ -83,6 +88,7 @@ impl Routed {
         let endpoint = Arc::clone(&parts.fleet.endpoints[parts.places[candidate as usize] as usize]);
         let mut routed = Self {
             decision: None,
+            trace: None,
             candidate,
             tried: Vec::new(),
             endpoint,
@@ -106,8 +112,9 @@ impl Routed {
         &self.parts.request
     }
 
-    pub(crate) fn on_record(&mut self, decision: Arc<Decision>) {
+    pub(crate) fn on_record(&mut self, decision: Arc<Decision>, trace: Option<Trace>) {
         self.decision = Some(decision);
+        self.trace = trace;
     }
 
     /// Charges the endpoint, and tells the plugins.
@@ -189,6 +196,12 @@ impl Routed {
         self.parts.rewritten
     }
 
+    /// The headers that carry the request's trace on. `None`: nobody traces, and the client's own travel on.
+    #[must_use]
+    pub fn trace_headers(&self) -> Option<TraceHeaders<'_>> {
+        self.trace.as_ref().map(|trace| trace.headers(&self.parts.request.headers))
+    }
+
     /// Whether the client asked for a stream.
     #[must_use]
     pub fn streaming(&self) -> bool {
@@ -251,6 +264,9 @@ impl Routed {
             && !std::mem::replace(&mut sent.dispatched, true)
         {
             sent.held.iter_mut().for_each(|h| h.sent());
+            if let Some(trace) = &mut self.trace {
+                trace.hand_over();
+            }
         }
     }
 
@@ -267,6 +283,7 @@ impl Routed {
         if self.parts.api.is_read() && status < 400 {
             self.response.usage = Some(UsageReader::new(self.parts.api, content_type, content_encoding));
         }
+        self.response.rewriter = rename::rewriter(&self.parts.request, content_type, content_encoding);
         if let Some(decision) = &self.decision {
             decision.outcome.lock().status = Some(status);
         }
@@ -284,6 +301,29 @@ impl Routed {
             let then = self.parts.pool.clock.now();
             hook.response_head(&self.parts.request, served, set);
             hook.timing.observe(self.parts.pool.clock.now().since(then).as_nanos() as f64 / 1e9);
+        }
+    }
+
+    /// Whether the response's body comes to name the model that the client asked for: a transport then passes every piece through
+    /// [`Routed::rewrite_response`] and tells no length, because it may change. Known once the response's head is.
+    #[must_use]
+    pub fn rewrites_response(&self) -> bool {
+        self.response.rewriter.is_some()
+    }
+
+    /// Hands on what can be passed to the client once `chunk` is here, in pieces that are not empty; with `end` all that is left. Most are slices of
+    /// what came in; a few bytes that may be the beginning of a name wait for the next chunk. Each chunk is also to be reported, as it came, to
+    /// [`Routed::response_chunk`].
+    pub fn rewrite_response(&mut self, chunk: Bytes, end: bool, out: &mut impl FnMut(Bytes)) {
+        match &mut self.response.rewriter {
+            Some(rewriter) => {
+                rewriter.push(chunk, out);
+                if end {
+                    rewriter.finish(out);
+                }
+            }
+            None if chunk.is_empty() => {}
+            None => out(chunk),
         }
     }
 
@@ -353,6 +393,9 @@ impl Routed {
                 response_bytes: r.bytes,
                 streaming: r.streaming,
             });
+        }
+        if let Some(trace) = self.trace.take() {
+            trace.ended(how, engine_failed, error.as_deref());
         }
         if let Some(r) = self.response.head_at {
             p.pool.metrics.response_processed(now.since(r));

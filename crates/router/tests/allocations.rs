@@ -6,17 +6,27 @@ use pointsman_core::{EndpointName, ManualClock, Nanos};
 use pointsman_fleet::{EndpointMeta, Scraped};
 use pointsman_plugins::{CompileOptions, DefaultProfile, LearnedStates, compile};
 use pointsman_router::{Pool, PoolOptions, RequestHead};
+use pointsman_trace::{Sampler, Sink, Span, Tracer};
 use std::sync::Arc;
 use std::time::Duration;
 
-fn allocations(endpoints: usize) -> u64 {
+/// Where spans are lost.
+#[derive(Debug)]
+struct Nowhere;
+
+impl Sink for Nowhere {
+    fn take(&self, _spans: Vec<Span>) {}
+}
+
+fn allocations(endpoints: usize, tracer: Option<Tracer>) -> u64 {
     let states = Arc::<LearnedStates>::default();
     let options =
         CompileOptions { allow_experimental: false, default: DefaultProfile::Serve, states: Arc::clone(&states) };
     let compiled = compile(b"", &options, &mut Faults::new()).expect("the built-in profile compiles");
     let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
-    let pool =
-        Pool::new(PoolOptions { clock, states, stale_after: Duration::ZERO, ..PoolOptions::default() }, compiled);
+    let tracer = tracer.map(Arc::new);
+    let options = PoolOptions { clock, states, stale_after: Duration::ZERO, tracer, ..PoolOptions::default() };
+    let pool = Pool::new(options, compiled);
     for i in 0..endpoints {
         let name = EndpointName::new("default", format!("e{i}"));
         pool.fleet.upsert(EndpointMeta::new(name, format!("10.0.{}.{}", i / 250, i % 250 + 1), 8000));
@@ -25,15 +35,18 @@ fn allocations(endpoints: usize) -> u64 {
     for e in &pool.fleet.snapshot().endpoints {
         e.engine.apply(pool.clock.now(), &scraped);
     }
+    let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
+    let headers: Arc<[(Box<str>, Box<str>)]> = Arc::new([("traceparent".into(), parent.into())]);
+    let head = || RequestHead {
+        transport: "gateway",
+        method: "POST".into(),
+        path: "/v1/completions".into(),
+        headers: Arc::clone(&headers),
+        received: Nanos(1_000_000_000),
+        subset: None,
+    };
     let reading = || {
-        let mut reading = pool.begin(RequestHead {
-            transport: "gateway",
-            method: "POST".into(),
-            path: "/v1/completions".into(),
-            headers: Arc::new([]),
-            received: Nanos(1_000_000_000),
-            subset: None,
-        });
+        let mut reading = pool.begin(head());
         let prompt = "a prompt of some blocks ".repeat(200);
         reading.push(Bytes::from(format!("{{\"model\":\"m\",\"prompt\":\"{prompt}\"}}")));
         reading
@@ -44,17 +57,32 @@ fn allocations(endpoints: usize) -> u64 {
     }
     let mut least = u64::MAX;
     for _ in 0..20 {
-        let reading = reading();
         let mut routed = None;
-        let info = allocation_counter::measure(|| routed = Some(reading.decide().expect("routed")));
-        least = least.min(info.count_total);
+        // The body is scanned as it arrives, before a decision is asked for: what that costs is counted apart.
+        let begun = allocation_counter::measure(|| drop(pool.begin(head()))).count_total;
+        let reading = reading();
+        let decided = allocation_counter::measure(|| routed = Some(reading.decide().expect("routed"))).count_total;
+        let forwarded = allocation_counter::measure(|| {
+            let headers = routed.as_ref().and_then(|r| r.trace_headers());
+            assert!(headers.is_none_or(|h| h.iter().count() == 1));
+        });
+        least = least.min(begun + decided + forwarded.count_total);
     }
     least
 }
 
 #[test]
 fn a_decision_allocates_no_more_for_a_hundred_candidates_than_for_ten() {
-    let (few, many) = (allocations(10), allocations(100));
+    let (few, many) = (allocations(10, None), allocations(100, None));
     // A longer vector may be grown once more; a hundred candidates must not mean ninety allocations more.
     assert!(many <= few + 4, "{few} allocations for 10 candidates, {many} for 100");
+}
+
+#[test]
+fn a_trace_that_is_not_sampled_or_not_exported_allocates_nothing() {
+    let untraced = allocations(10, None);
+    let unsampled = allocations(10, Some(Tracer::new(Sampler::default(), Some(Box::new(Nowhere)))));
+    let unexported = allocations(10, Some(Tracer::new(Sampler::AlwaysOn, None)));
+    assert_eq!((unsampled, unexported), (untraced, untraced));
+    assert!(allocations(10, Some(Tracer::new(Sampler::AlwaysOn, Some(Box::new(Nowhere))))) > untraced);
 }

@@ -319,6 +319,40 @@ fn the_rewrite_header_changes_the_model_and_nothing_else() {
 }
 
 #[test]
+fn a_response_names_the_model_that_was_asked_for_where_it_can_be_looked_into() {
+    let bench = bench(&["a"], DefaultProfile::Serve, "");
+    let rewrite = ("x-llm-d-model-name-rewrite", "acme-v2");
+    let passed = |headers: &[(&str, &str)], body: &'static str, kind: Option<&str>, coding: Option<&str>| {
+        let mut routed = bench.send(headers, body).expect("routed");
+        assert!(!routed.rewrites_response(), "not before its head is known");
+        routed.response_head(200, kind, coding);
+        let mut out = Vec::new();
+        routed.rewrite_response(Bytes::from_static(br#"{"model":"acme-v"#), false, &mut |piece| out.push(piece));
+        routed.rewrite_response(Bytes::from_static(br#"2"}"#), true, &mut |piece| out.push(piece));
+        let rewrites = routed.rewrites_response();
+        routed.finish(Termination::Natural, None);
+        (rewrites, String::from_utf8(out.concat()).expect("text"))
+    };
+    let (ours, theirs) = (r#"{"model":"acme"}"#.to_owned(), r#"{"model":"acme-v2"}"#.to_owned());
+    let named = r#"{"model":"acme","prompt":"x"}"#;
+    for kind in ["application/json", "Application/JSON; charset=utf-8", "application/problem+json"] {
+        assert_eq!(passed(&[rewrite], named, Some(kind), Some("identity")), (true, ours.clone()), "{kind}");
+    }
+    // No line of an event stream begins so.
+    assert_eq!(passed(&[rewrite], named, Some("text/event-stream"), None), (true, theirs.clone()));
+    for (headers, body, kind, coding) in [
+        (&[rewrite][..], named, Some("application/json"), Some("gzip")),
+        (&[rewrite], named, Some("text/plain"), None),
+        (&[rewrite], named, None, None),
+        (&[rewrite], r#"{"prompt":"names none"}"#, Some("application/json"), None),
+        (&[rewrite], r#"{"model":"acme-v2","prompt":"x"}"#, Some("application/json"), None),
+        (&[], named, Some("application/json"), None),
+    ] {
+        assert_eq!(passed(headers, body, kind, coding), (false, theirs.clone()), "{body} {kind:?} {coding:?}");
+    }
+}
+
+#[test]
 fn where_the_model_cannot_be_rewritten_the_header_says_what_is_asked_for_and_the_body_passes() {
     let bench = bench(&["a"], DefaultProfile::Serve, "");
     let body = r#"{"model":"acme-chat","query":"x"}"#;

@@ -55,6 +55,9 @@ pub struct ProfileRun {
     pub ties: Vec<u32>,
     /// The picks, best first; never empty.
     pub picked: Vec<u32>,
+    /// When the run began, and when each filter, each scorer and the picker was done, as far as the run came. Empty unless the request is
+    /// [timed](crate::Request::timed).
+    pub laps: Vec<Nanos>,
 }
 
 impl Profile {
@@ -89,12 +92,20 @@ impl Profile {
     ) -> Result<ProfileRun, Box<(Refusal, ProfileRun)>> {
         let mut run = ProfileRun { kept: scope.kept.to_vec(), ..ProfileRun::default() };
         let mut then = clock.now();
+        let timed = cycle.request.timed;
+        if timed {
+            run.laps.reserve(self.filters.len() + self.scorers.len() + 2);
+            run.laps.push(then);
+        }
         for (number, filter) in self.filters.iter().enumerate() {
             if run.kept.is_empty() {
                 break;
             }
             self.filter(number as u16, filter, cycle, scope, &mut run);
             then = lap(clock, then, filter);
+            if timed {
+                run.laps.push(then);
+            }
         }
         if run.kept.is_empty() {
             return Err(Box::new((Refusal::all_filtered(), run)));
@@ -113,6 +124,9 @@ impl Profile {
                 *total += raw.clamp(0.0, 1.0) * weighted.weight;
             }
             then = lap(clock, then, &weighted.scorer);
+            if timed {
+                run.laps.push(then);
+            }
         }
         let mut picked = Vec::with_capacity(1);
         self.picker.pick(&run.totals, rng, &mut picked);
@@ -120,7 +134,10 @@ impl Profile {
         if run.picked.is_empty() {
             run.picked.push(run.kept[0]);
         }
-        lap(clock, then, &self.picker);
+        then = lap(clock, then, &self.picker);
+        if timed {
+            run.laps.push(then);
+        }
         run.note_ties();
         Ok(run)
     }

@@ -39,6 +39,8 @@ pub struct Request {
     pub max_output_tokens: Option<u64>,
     /// When its headers arrived.
     pub received: Nanos,
+    /// Whether [`crate::ProfileRun::laps`] are kept, for a trace.
+    pub timed: bool,
 }
 
 impl Request {
@@ -70,6 +72,7 @@ impl Default for Request {
             cache_salt: "".into(),
             max_output_tokens: None,
             received: Nanos(0),
+            timed: false,
         }
     }
 }

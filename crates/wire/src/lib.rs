@@ -4,6 +4,7 @@
 //! * [`body::BodyReader`] reads one request body while it arrives: model, stream flag, output cap, cache salt, and the content
 //!   hashes of the prompt's blocks. When the last byte is in, only the chaining of the hashes is left to do.
 //! * [`usage::UsageReader`] finds token usage in a response that passes by, plain, gzipped or as an event stream.
+//! * [`rewrite::ModelRewriter`] gives the model in such a response the name that the client knows it by.
 //! * [`exposition::scan`] picks the few wanted series out of a Prometheus text page.
 //!
 //! Nothing here does I/O, reads a clock or panics on what it is fed, and memory is bounded whatever arrives: every limit is a
@@ -30,4 +31,5 @@ pub mod exposition;
 pub mod fuzzing;
 mod grpc;
 pub mod json;
+pub mod rewrite;
 pub mod usage;

@@ -7,5 +7,7 @@ mod holding;
 mod lifecycle;
 mod limits;
 mod passing;
+mod renaming;
 mod support;
 mod tls;
+mod tracing;

@@ -250,7 +250,17 @@ impl Running {
         options: GatewayOptions,
         edit: impl Fn(&mut EndpointMeta),
     ) -> Self {
-        let pool_options = PoolOptions { stale_after: Duration::ZERO, ..PoolOptions::default() };
+        Self::start_in(PoolOptions::default(), engines, options, edit).await
+    }
+
+    /// In a pool of these options.
+    pub(crate) async fn start_in(
+        pool_options: PoolOptions,
+        engines: &[SocketAddr],
+        options: GatewayOptions,
+        edit: impl Fn(&mut EndpointMeta),
+    ) -> Self {
+        let pool_options = PoolOptions { stale_after: Duration::ZERO, ..pool_options };
         let compile_options = CompileOptions {
             allow_experimental: false,
             default: DefaultProfile::Serve,

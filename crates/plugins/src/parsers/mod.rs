@@ -175,6 +175,29 @@ mod tests {
     }
 
     #[test]
+    fn the_documentation_lists_every_parser_with_its_paths() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/configuration.md");
+        let page = std::fs::read_to_string(page).expect("the page is there");
+        let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+        let rows = page.lines().filter(|line| line.starts_with("| `")).map(|row| {
+            let cells: Vec<&str> = row.split(" | ").collect();
+            (names(cells[0]), names(cells[1]))
+        });
+        let claims = [
+            &openai_parser::CLAIMS,
+            &anthropic_parser::CLAIMS,
+            &vllmhttp_parser::CLAIMS,
+            &passthrough_parser::CLAIMS,
+            &sglanghttp_parser::CLAIMS,
+            &vllmgrpc_parser::CLAIMS,
+            &vertexai_parser::CLAIMS,
+        ];
+        let paths = |c: &Claims| c.paths.iter().map(|(path, _)| (*path).to_owned()).collect::<Vec<_>>();
+        let want: Vec<_> = claims.iter().map(|c| (vec![c.type_name.to_owned()], paths(c))).collect();
+        assert_eq!(rows.collect::<Vec<_>>(), want);
+    }
+
+    #[test]
     fn without_a_fallback_an_unclaimed_path_has_no_reading() {
         assert_eq!(table(&[&openai_parser::CLAIMS]).reading("/v1/rerank"), None);
     }

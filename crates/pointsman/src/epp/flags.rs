@@ -407,6 +407,7 @@ impl Epp {
         Ok(ExtProcOptions {
             emit_endpoint_scores: self.emit_endpoint_scores,
             emit_decision_id: self.emit_decision_id,
+            stream_metrics: self.enable_grpc_stream_metrics,
             subset_filter: !self.disable_endpoint_subset_filter,
             max_message_bytes: if receive == 0 { defaults.max_message_bytes } else { receive },
             max_body_bytes: self.max_body_bytes,

@@ -33,6 +33,7 @@ use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
 use crate::listen::{cannot_listen, stop_signal};
 use crate::serve::{hang_ups, housekeeping};
+use crate::telemetry::Traces;
 use crate::terminal::Paint;
 use crate::wiring::{Wanted, Wiring};
 use certificates::{Certificates, Policy};
@@ -113,7 +114,8 @@ async fn serve(options: Epp, compiled: Compiled, states: Arc<LearnedStates>) -> 
         .map(|path| DecisionLog::start(path, options.decision_log_sample))
         .transpose()?;
     let log = log.map(Arc::new);
-    let pool = Pool::new(pool_options(&options, states), compiled);
+    let traces = Traces::start(options.tracing)?;
+    let pool = Pool::new(PoolOptions { tracer: traces.tracer(), ..pool_options(&options, states) }, compiled);
 
     let metrics = bind(&options, ports.metrics, "--metrics-port").await?;
     let admin = match options.admin()? {
@@ -198,6 +200,7 @@ async fn serve(options: Epp, compiled: Compiled, states: Arc<LearnedStates>) -> 
     stage.send_replace(Stage::Stopped);
     let _ = asked.await;
     drop(feed);
+    traces.stop().await;
     if let Some(log) = &log {
         log.close();
     }

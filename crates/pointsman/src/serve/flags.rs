@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use pointsman_gateway::{EjectionOptions, GatewayOptions, ServerTls};
 use pointsman_plugins::LearnedStates;
 use pointsman_router::PoolOptions;
 use pointsman_sources::{HealthOptions, SHORTEST_TICK, SourcesOptions, TlsClient, TlsOptions};
+use pointsman_trace::Tracer;
 
 use crate::failure::Failure;
 use crate::logging::Logging;
@@ -102,6 +103,10 @@ pub(crate) struct Serve {
 
     #[command(flatten)]
     pub(super) gateway: Gateway,
+
+    /// Pass a trace on to the engines, with a span of our own in between; the OTEL_* variables say where spans go (default: nowhere)
+    #[arg(long, default_value_t = true, action = ArgAction::Set, num_args = 0..=1, default_missing_value = "true", value_name = "BOOL", help_heading = "Records")]
+    pub(super) tracing: bool,
 
     /// Threads that serve. Default: one per core
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024), value_name = "N")]
@@ -244,9 +249,10 @@ impl Serve {
     }
 
     /// What the pool is told.
-    pub(super) fn pool(&self, states: Arc<LearnedStates>) -> PoolOptions {
+    pub(super) fn pool(&self, states: Arc<LearnedStates>, tracer: Option<Arc<Tracer>>) -> PoolOptions {
         PoolOptions {
             states,
+            tracer,
             record_bytes: usize::try_from(self.record_bytes).unwrap_or(usize::MAX),
             record_block_hashes: self.record_block_hashes,
             stale_after: self.metrics_staleness_threshold,

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
 use crate::listen::{cannot_listen, stop_signal};
+use crate::telemetry::Traces;
 use crate::terminal::Paint;
 use crate::wiring::{Wanted, Wiring, first_look};
 use banner::Banner;
@@ -76,7 +77,8 @@ async fn serve(
         .as_deref()
         .map(|path| DecisionLog::start(path, options.decision_log_sample))
         .transpose()?;
-    let pool = Pool::new(options.pool(states), compiled);
+    let traces = Traces::start(options.tracing)?;
+    let pool = Pool::new(options.pool(states, traces.tracer()), compiled);
     let gateway = Gateway::new(Arc::clone(&pool), options.gateway_options()).map_err(|e| {
         Failure::new("the gateway cannot start").why(e).next("look at --tls-cert, --tls-key and --engine-ca")
     })?;
@@ -131,6 +133,7 @@ async fn serve(
     stop.send_replace(Stage::Drained);
     let _ = admin_task.await;
     drop(feed);
+    traces.stop().await;
     if let Some(log) = &log {
         log.close();
     }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
@@ -26,9 +26,16 @@ impl Drop for Serve {
 
 impl Serve {
     pub(crate) fn start(args: &[&str]) -> Self {
+        Self::start_in(args, &[], Stdio::inherit())
+    }
+
+    /// With these variables, its stdout going there.
+    pub(crate) fn start_in(args: &[&str], variables: &[(&str, &str)], stdout: Stdio) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_pointsman"))
             .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
             .args(args)
+            .envs(variables.iter().copied())
+            .stdout(stdout)
             .env_remove("POINTSMAN_ADMIN_TOKEN")
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
@@ -51,6 +58,11 @@ impl Serve {
         };
         let (gateway, admin) = (address("gateway"), address("admin"));
         Self { child, gateway, admin, banner, stderr }
+    }
+
+    /// Its stdout, where it was started with a pipe.
+    pub(crate) fn stdout(&mut self) -> ChildStdout {
+        self.child.stdout.take().expect("a pipe")
     }
 
     /// Stops reading what it says: after the next line its stderr is a pipe without a reader.

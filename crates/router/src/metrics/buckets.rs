@@ -27,6 +27,9 @@ pub(super) const REQPROC: &[f64] =
 /// Response phase.
 pub(super) const RESPPROC: &[f64] =
     &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0];
+/// ext-proc streams, from a refusal to ten minutes.
+pub(super) const STREAM: &[f64] =
+    &[0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];
 /// Shares.
 pub(super) const RATIO: &[f64] = &[0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0];
 
@@ -65,7 +68,7 @@ mod tests {
 
     #[test]
     fn bounds_only_grow() {
-        let sets: Vec<Vec<f64>> = [GEN, TTFT, TPOT, ITL, NTPOT, FAST, REQPROC, RESPPROC, RATIO]
+        let sets: Vec<Vec<f64>> = [GEN, TTFT, TPOT, ITL, NTPOT, FAST, REQPROC, RESPPROC, STREAM, RATIO]
             .map(<[f64]>::to_vec)
             .into_iter()
             .chain([

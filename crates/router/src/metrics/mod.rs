@@ -10,11 +10,13 @@ mod process;
 mod requests;
 mod scheduler;
 mod series;
+mod streams;
 mod text;
 
 use in_flight::EndpointSeries;
 pub(crate) use in_flight::InFlight;
 pub(crate) use series::{Ended, RequestSeries};
+pub use streams::{OpenStream, StreamMetrics};
 
 use parking_lot::Mutex;
 use pointsman_core::ErrorCode;

@@ -26,13 +26,25 @@ impl Collector for Process {
             metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)
         };
         gauge("process_start_time_seconds", "Start time of the process since the Unix epoch in seconds", self.started)?;
-        if let Some(kib) = resident_kib() {
-            gauge("process_resident_memory_bytes", "Resident memory size in bytes", kib * 1024.0)?;
+        let read = |file: &str| std::fs::read_to_string(file).unwrap_or_default();
+        let (status, limits, stat) = (read("/proc/self/status"), read("/proc/self/limits"), read("/proc/self/stat"));
+        if let Some(bytes) = size(&status, "VmRSS:") {
+            gauge("process_resident_memory_bytes", "Resident memory size in bytes", bytes)?;
+        }
+        if let Some(bytes) = size(&status, "VmSize:") {
+            gauge("process_virtual_memory_bytes", "Virtual memory size in bytes", bytes)?;
+        }
+        if let Some(bytes) = limit(&limits, "Max address space") {
+            let help = "Maximum amount of virtual memory available in bytes";
+            gauge("process_virtual_memory_max_bytes", help, bytes)?;
         }
         if let Ok(fds) = std::fs::read_dir("/proc/self/fd") {
             gauge("process_open_fds", "Number of open file descriptors", fds.count() as f64)?;
         }
-        if let Some(seconds) = cpu() {
+        if let Some(fds) = limit(&limits, "Max open files") {
+            gauge("process_max_fds", "Maximum number of open file descriptors", fds)?;
+        }
+        if let Some(seconds) = cpu(&stat) {
             let metric = ConstCounter::new(seconds);
             let help = "Total user and system CPU time spent in seconds";
             metric.encode(encoder.encode_descriptor("process_cpu_seconds", help, None, metric.metric_type())?)?;
@@ -41,16 +53,47 @@ impl Collector for Process {
     }
 }
 
-fn resident_kib() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|l| l.strip_prefix("VmRSS:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse().ok()
+/// A line of `/proc/self/status`, in bytes.
+fn size(status: &str, name: &str) -> Option<f64> {
+    let line = status.lines().find_map(|l| l.strip_prefix(name))?;
+    let kib: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kib * 1024.0)
 }
 
-fn cpu() -> Option<f64> {
-    let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+/// The soft limit of a line of `/proc/self/limits`. No limit is the largest number there is, as other exporters have it.
+fn limit(limits: &str, name: &str) -> Option<f64> {
+    let line = limits.lines().find_map(|l| l.strip_prefix(name))?;
+    match line.split_ascii_whitespace().next()? {
+        "unlimited" => Some(u64::MAX as f64),
+        number => number.parse().ok(),
+    }
+}
+
+fn cpu(stat: &str) -> Option<f64> {
     // The command in parentheses may hold blanks; fields are counted from behind it.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
     let ticks = |i: usize| fields.get(i)?.parse::<f64>().ok();
     Some((ticks(11)? + ticks(12)?) / TICKS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_proc_says_is_read_in_bytes_and_numbers() {
+        let status = "Name:\tx\nVmSize:\t   12 kB\nVmRSS:\t    3 kB\n";
+        assert_eq!(size(status, "VmSize:"), Some(12288.0));
+        assert_eq!(size(status, "VmRSS:"), Some(3072.0));
+        assert_eq!(size(status, "VmSwap:"), None);
+        let limits = "Limit                     Soft Limit           Hard Limit           Units     \n\
+                      Max open files            1024                 524288               files     \n\
+                      Max address space         unlimited            unlimited            bytes     \n";
+        assert_eq!(limit(limits, "Max open files"), Some(1024.0));
+        assert_eq!(limit(limits, "Max address space"), Some(u64::MAX as f64));
+        assert_eq!(limit(limits, "Max locked memory"), None);
+        let mut stat = String::from("7 (a b) c) S");
+        (1..=20).for_each(|i| stat.push_str(&format!(" {i}")));
+        assert_eq!(cpu(&stat), Some((11.0 + 12.0) / TICKS));
+    }
 }

@@ -37,10 +37,10 @@ impl JsonBody {
         }
     }
 
-    /// Ends the JSON. `chunks` are the whole body.
-    pub(super) fn finish(mut self, chunks: &[Bytes]) -> Result<ParsedBody, BodyError> {
+    /// Ends the JSON. `chunks` are the whole body. (Not by value: all that is kept of a body is large to move.)
+    pub(super) fn finish(&mut self, chunks: &[Bytes]) -> Result<ParsedBody, BodyError> {
         let api = self.api;
-        let read = self.error.map_or_else(|| self.tokenizer.finish(&mut self.fields), Err);
+        let read = self.error.take().map_or_else(|| self.tokenizer.finish(&mut self.fields), Err);
         read.map_err(|fault| BodyError::Json { api, fault })?;
         self.fields.check()?;
         if self.fields.is_out_of_order() {

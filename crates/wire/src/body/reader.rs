@@ -58,9 +58,9 @@ impl BodyReader {
     ///
     /// # Errors
     /// The body is not what its API asks for; the first fault of JSON or protobuf, else of content.
-    pub fn finish(self, chunks: &[Bytes]) -> Result<ParsedBody, BodyError> {
-        match self.format {
-            Format::Unread(api) => Ok(ParsedBody::unread(api)),
+    pub fn finish(mut self, chunks: &[Bytes]) -> Result<ParsedBody, BodyError> {
+        match &mut self.format {
+            Format::Unread(api) => Ok(ParsedBody::unread(*api)),
             Format::Json(body) => body.finish(chunks),
             Format::VllmGrpc(body) => body.finish(),
             Format::Vertex(body) => body.finish(chunks),

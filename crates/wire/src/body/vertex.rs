@@ -45,12 +45,12 @@ impl VertexBody {
         self.message.push(chunk, &mut self.data);
     }
 
-    pub(super) fn finish(self, chunks: &[Bytes]) -> Result<ParsedBody, BodyError> {
+    pub(super) fn finish(&mut self, chunks: &[Bytes]) -> Result<ParsedBody, BodyError> {
         self.message.finish()?;
-        let mut json = self.data.json;
-        if self.data.again {
-            let span = self.data.span.unwrap_or_default();
-            json = JsonBody::new(inner(self.api), self.options, span.start);
+        let Data { json, span, again } = &mut self.data;
+        if *again {
+            let span = span.take().unwrap_or_default();
+            *json = JsonBody::new(inner(self.api), self.options.clone(), span.start);
             pieces(chunks, span).for_each(|piece| json.push(piece));
         }
         let body = json.finish(chunks)?;

@@ -5,6 +5,7 @@ use super::supplied::Supplied;
 use super::unary::Unary;
 use super::{Api, BodyError, ParsedBody, ReadOptions};
 use crate::grpc::{Field, Schema};
+use std::mem::take;
 
 /// Where a field stands.
 #[derive(Clone, Copy, Debug)]
@@ -63,18 +64,19 @@ impl VllmGrpcBody {
         self.message.push(chunk, &mut self.request);
     }
 
-    pub(super) fn finish(self) -> Result<ParsedBody, BodyError> {
+    pub(super) fn finish(&mut self) -> Result<ParsedBody, BodyError> {
         self.message.finish()?;
-        let Request { api, prompt, mut blocks, stream, max_tokens, supplied } = self.request;
+        let Request { api, prompt, blocks, stream, max_tokens, supplied } = &mut self.request;
+        let (api, prompt) = (*api, *prompt);
         if api == Api::VllmGrpcEmbed && prompt != Prompt::Tokenized {
             return Err(BodyError::Required(api));
         }
         blocks.finish();
         Ok(ParsedBody {
-            stream,
-            max_output_tokens: max_tokens,
-            prompts: blocks.prompts,
-            features: if prompt == Prompt::Tokenized { supplied.features() } else { Vec::new() },
+            stream: *stream,
+            max_output_tokens: *max_tokens,
+            prompts: take(&mut blocks.prompts),
+            features: if prompt == Prompt::Tokenized { take(supplied).features() } else { Vec::new() },
             ..ParsedBody::unread(api)
         })
     }

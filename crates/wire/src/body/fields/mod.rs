@@ -18,6 +18,7 @@ use super::supplied::Supplied;
 use super::{Api, BodyError, EstimateOptions, Feature, ParsedBody, ReadOptions};
 use crate::json::Container;
 use std::collections::VecDeque;
+use std::mem::take;
 use std::ops::Range;
 
 /// System blocks that begin so tell a proxy about billing and differ from request to request.
@@ -280,17 +281,21 @@ impl Fields {
         }
     }
 
-    pub(super) fn parsed(self) -> ParsedBody {
-        let (model, model_span) = self.model.unzip();
+    pub(super) fn parsed(&mut self) -> ParsedBody {
+        let (model, model_span) = self.model.take().unzip();
         ParsedBody {
             api: self.api,
             model,
             model_span,
             stream: self.stream,
             max_output_tokens: self.caps.into_iter().flatten().next(),
-            cache_salt: self.salt,
-            prompts: self.blocks.prompts,
-            features: if self.api == Api::Generate { self.supplied.features() } else { self.features },
+            cache_salt: self.salt.take(),
+            prompts: take(&mut self.blocks.prompts),
+            features: if self.api == Api::Generate {
+                take(&mut self.supplied).features()
+            } else {
+                take(&mut self.features)
+            },
         }
     }
 }

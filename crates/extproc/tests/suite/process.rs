@@ -68,10 +68,20 @@ impl Process {
             compat: compat.iter().copied().collect(),
             ..ExtProcOptions::default()
         };
+        Some(Self::over(pool, setup, options))
+    }
+
+    /// The default configuration with these options.
+    pub(crate) fn with(setup: &Value, options: ExtProcOptions) -> Self {
+        let process = Self::start("wire", setup, &[]).expect("the default configuration");
+        Self::over(Arc::clone(&process.pool), setup, options)
+    }
+
+    fn over(pool: Arc<Pool>, setup: &Value, options: ExtProcOptions) -> Self {
         let shared = Shared::new(Arc::clone(&pool), options);
         let process = Self { pool, shared, open: BTreeMap::new() };
         process.engines(&setup["engines"]);
-        Some(process)
+        process
     }
 
     /// Lets every engine export a page, and reads it as production does.
@@ -87,9 +97,19 @@ impl Process {
         self.pool.housekeeping();
     }
 
+    /// An exchange of nobody yet.
+    pub(crate) fn new_exchange(&self) -> Exchange {
+        Exchange::new(Arc::clone(&self.shared))
+    }
+
+    /// Request bytes that are held.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.shared.held_bytes()
+    }
+
     /// Runs an exchange; it stays open under its request id unless the client or the server ends it.
     pub(crate) fn exchange(&mut self, id: &str, steps: &[Value]) -> Answered {
-        let mut exchange = Exchange::new(Arc::clone(&self.shared));
+        let mut exchange = self.new_exchange();
         let (mut out, mut answered) = (Out::default(), Answered::default());
         let mut sent = 0;
         for step in steps {

@@ -1,0 +1,8 @@
+//! The transport against recordings of the Go picker and of Envoy, against properties, and case by case.
+
+mod cases;
+mod envoy;
+mod goldens;
+mod messages;
+mod process;
+mod properties;
