@@ -17,8 +17,9 @@ const DEFAULT_LIMIT: usize = 50;
 /// Decisions in one answer at most.
 const MAX_LIMIT: usize = 1_000;
 
-const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
-const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// As Go's library says it; names here need no escaping, which is what the last part means.
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8; escaping=underscores";
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8; escaping=underscores";
 
 const INDEX: &str = "\
 Pointsman: admin listener

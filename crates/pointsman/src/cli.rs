@@ -8,6 +8,7 @@ use crate::drain::{DRAIN_EXAMPLES, Drain, UNDRAIN_EXAMPLES};
 use crate::engine::Engine;
 use crate::epp::Epp;
 use crate::explain::Explain;
+use crate::man::Man;
 use crate::serve::Serve;
 use crate::status::Status;
 
@@ -53,6 +54,8 @@ pub(crate) enum Command {
         /// For which shell
         shell: Shell,
     },
+    /// Write a manual page for each command
+    Man(Man),
     /// Print the version
     #[command(before_help = "Examples:\n  pointsman version\n  pointsman --version")]
     Version,

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
@@ -34,5 +34,27 @@ pub(crate) async fn stop_signal() {
         }
         // Without handlers the system's own way of stopping stays in force.
         _ => std::future::pending().await,
+    }
+}
+
+/// SIGTERM and SIGINT, caught from the moment that this exists: none is lost between two waits, and none ends the process in its own way.
+pub(crate) struct StopSignals {
+    term: Signal,
+    int: Signal,
+}
+
+impl StopSignals {
+    /// Begins to catch them.
+    pub(crate) fn catch() -> Result<Self, Failure> {
+        let caught = |kind| signal(kind).map_err(|e| Failure::new("signals cannot be caught").why(e));
+        Ok(Self { term: caught(SignalKind::terminate())?, int: caught(SignalKind::interrupt())? })
+    }
+
+    /// Waits for the next one.
+    pub(crate) async fn next(&mut self) {
+        tokio::select! {
+            _ = self.term.recv() => {}
+            _ = self.int.recv() => {}
+        }
     }
 }

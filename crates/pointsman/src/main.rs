@@ -15,6 +15,7 @@ mod explain;
 mod failure;
 mod listen;
 mod logging;
+mod man;
 mod serve;
 #[cfg(test)]
 mod snapshot;
@@ -63,7 +64,7 @@ fn arguments() -> impl Iterator<Item = OsString> {
     let mut given = std::env::args_os();
     let own = given.next().unwrap_or_default();
     let is_epp = Path::new(&own).file_name().is_some_and(|name| name == "epp");
-    let epp = is_epp.then(|| OsString::from("epp"));
+    let (own, epp) = if is_epp { ("pointsman".into(), Some("epp".into())) } else { (own, None) };
     std::iter::once(own).chain(epp).chain(given)
 }
 
@@ -83,6 +84,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
             std::io::stdout().lock().write_all(&script)?;
             Ok(Exit::Fine)
         }
+        Command::Man(options) => man::run(&options),
         Command::Version => {
             writeln!(std::io::stdout().lock(), "pointsman {}", env!("CARGO_PKG_VERSION"))?;
             Ok(Exit::Fine)

@@ -49,7 +49,20 @@ fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
 
 #[test]
 fn every_help_shows_two_examples_first() {
-    for command in ["", "serve", "explain", "status", "drain", "undrain", "check", "engine", "completions", "version"] {
+    for command in [
+        "",
+        "serve",
+        "epp",
+        "explain",
+        "status",
+        "drain",
+        "undrain",
+        "check",
+        "engine",
+        "completions",
+        "man",
+        "version",
+    ] {
         let mut args: Vec<&str> = vec!["--help"];
         if !command.is_empty() {
             args.insert(0, command);
@@ -78,6 +91,24 @@ fn version_and_completions_are_data_on_stdout() {
         let script = pointsman(&["completions", shell]);
         assert!(code(&script) == 0 && out(&script).contains("explain"), "{shell}");
     }
+}
+
+#[test]
+fn each_command_has_a_manual_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages = folder.path().join("man1");
+    let written = pointsman(&["man", pages.to_str().expect("UTF-8")]);
+    assert_eq!(code(&written), 0, "{}", err(&written));
+    let listed = out(&written);
+    assert!(listed.lines().count() > 10, "{listed}");
+    for page in listed.lines() {
+        let text = std::fs::read_to_string(page).unwrap_or_else(|e| panic!("{page}: {e}"));
+        assert!(text.contains(".TH pointsman") && text.contains(".SH"), "{page}");
+    }
+    let epp = std::fs::read_to_string(pages.join("pointsman-epp.1")).expect("the page of epp");
+    assert!(epp.contains("grpc\\-health\\-port"), "{epp}");
+    let denied = pointsman(&["man", "/proc/none"]);
+    assert!(code(&denied) == 3 && err(&denied).contains("/proc/none"), "{}", err(&denied));
 }
 
 #[test]
@@ -253,9 +284,15 @@ fn the_files_in_the_docs_can_be_used_as_they_stand() {
     let config = file(&folder, "epp.yaml", &block_of("configuration.md", "# epp.yaml"));
     let check = pointsman(&["check", &config]);
     assert_eq!((code(&check), out(&check)), (0, format!("{config}: no faults\n")));
-    for (page, first) in [("getting-started.md", "# engines.yaml"), ("serve.md", "# engines-tls.yaml")] {
+    let lists =
+        [("getting-started.md", "# engines.yaml"), ("serve.md", "# engines-tls.yaml"), ("epp.md", "# endpoints.yaml")];
+    for (page, first) in lists {
         endpoints_file_is_fine(&folder, &block_of(page, first));
     }
+    file(&folder, "endpoints.yaml", &block_of("epp.md", "# endpoints.yaml"));
+    let epp = file(&folder, "epp.yaml", &block_of("epp.md", "# epp.yaml"));
+    let check = pointsman(&["check", &epp]);
+    assert_eq!((code(&check), out(&check)), (0, format!("{epp}: no faults\n")));
 }
 
 fn endpoints_file_is_fine(folder: &tempfile::TempDir, text: &str) {
@@ -269,11 +306,12 @@ fn endpoints_file_is_fine(folder: &tempfile::TempDir, text: &str) {
 }
 
 /// Flags of other programs that the docs speak of.
-const FOREIGN: [&str; 4] = ["--bench", "--enable-prompt-tokens-details", "--release", "--tool"];
+const FOREIGN: [&str; 6] =
+    ["--bench", "--enable-prompt-tokens-details", "--release", "--reuse-values", "--test", "--tool"];
 
 #[test]
 fn every_flag_in_the_docs_exists() {
-    let commands = ["serve", "explain", "status", "drain", "undrain", "check", "engine"];
+    let commands = ["serve", "epp", "explain", "status", "drain", "undrain", "check", "engine"];
     let helps: String = commands.iter().map(|command| out(&pointsman(&[command, "--help"]))).collect();
     let flag = |c: char| c.is_ascii_lowercase() || c == '-';
     let flags_of = |text: &str| -> std::collections::BTreeSet<String> {

@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{
-    API_VERSIONS, DataLayer, Decoded, Document, FeatureGates, KIND, PluginDecl, PluginRef, ProfileDecl, Reference,
-};
+use super::{API_VERSIONS, DataLayer, Decoded, Document, KIND, PluginDecl, PluginRef, ProfileDecl, Reference};
 use super::{RequestHandler, SourceDecl, flow, gates};
 use crate::fault::{Faults, quote};
 use crate::read::{self, Fields};
@@ -41,10 +39,7 @@ pub fn decode(bytes: &[u8], faults: &mut Faults) -> Decoded {
     let Some(f) = Fields::of(&root, "", FIELDS, faults) else { return Decoded::Unreadable };
     identity(&f, faults);
 
-    let mut feature_gates = FeatureGates::default();
-    for (node, path) in f.list("featureGates", faults) {
-        gates::apply(&mut feature_gates, node, &path, faults);
-    }
+    let feature_gates = gates::resolve(&f.list("featureGates", faults), faults);
     let mut document = Document {
         feature_gates,
         plugins: plugins(&f, faults),

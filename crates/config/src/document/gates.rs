@@ -23,8 +23,24 @@ const KNOWN: [&str; 2] = ["flowControl", "haPopulateNonLeaderDatastore"];
 /// (llm-d-router#1728 for the first; the release of the second is not recorded).
 const ALWAYS_ON: [(&str, &str); 2] = [("dataLayer", "since llm-d-router 0.8"), ("prepareDataPlugins", "now")];
 
+/// Applies all entries. Flow control is not in this release: whoever switches it on is told, since it is left out.
+pub(super) fn resolve(entries: &[(&Node, String)], faults: &mut Faults) -> FeatureGates {
+    let mut gates = FeatureGates::default();
+    let mut on = None;
+    for (node, path) in entries {
+        apply(&mut gates, node, path, faults);
+        on = gates.flow_control.then(|| on.unwrap_or((node.span, path)));
+    }
+    if let Some((span, path)) = on {
+        faults
+            .warning(span, path, "feature gate `flowControl` is known, not yet available")
+            .label("not in this release: requests are not queued");
+    }
+    gates
+}
+
 /// Applies one entry.
-pub(super) fn apply(gates: &mut FeatureGates, node: &Node, path: &str, faults: &mut Faults) {
+fn apply(gates: &mut FeatureGates, node: &Node, path: &str, faults: &mut Faults) {
     let Some(text) = crate::read::string(node, path, faults) else { return };
     let mut parts = text.split('=');
     let name = parts.next().unwrap_or_default();

@@ -26,7 +26,7 @@ fn the_whole_schema_is_decoded() {
          \x20 defaultNegativePriorityBand: {maxBytes: 1M}\n\
          requestHandler: {parsers: [{pluginRef: v}, {pluginRef: w}]}\n",
     );
-    assert!(faults.is_empty(), "{faults:?}");
+    assert_eq!(faults.summary(), "1 warning", "{faults:?}");
     assert_eq!(d.feature_gates, FeatureGates { flow_control: true, ha_populate_non_leader_datastore: false });
     let names: Vec<_> =
         d.plugins.iter().map(|p| (p.name.as_str(), p.type_name.as_str(), p.parameters.is_some())).collect();
@@ -145,11 +145,23 @@ fn deprecated_top_level_forms_move_unless_the_new_ones_are_set() {
 }
 
 #[test]
+fn whoever_switches_flow_control_on_is_told_that_it_is_not_there_yet() {
+    for (gates, warned) in [("[flowControl]", true), ("[flowControl, \"flowControl=false\"]", false), ("[]", false)] {
+        let (_, faults) = read(&format!("featureGates: {gates}\n"));
+        assert_eq!(
+            faults.iter().any(|f| f.message.contains("`flowControl` is known, not yet available")),
+            warned,
+            "{gates}"
+        );
+    }
+}
+
+#[test]
 fn values_of_flow_control_are_errors_with_the_gate_on_and_warnings_with_it_off() {
     let flow = "flowControl:\n  maxBytes: -1\n  defaultRequestTTL: -1s\n  usageLimitPolicyPluginRef: nope\n\
                 \x20 priorityBands: [{priority: 1}, {priority: 1}, {fairnessPolicyRef: nope}]\n";
     let (_, faults) = read(&format!("featureGates: [flowControl]\n{flow}"));
-    assert_eq!(faults.summary(), "5 errors, 1 warning");
+    assert_eq!(faults.summary(), "5 errors, 2 warnings");
     let (_, faults) = read(flow);
     assert_eq!(faults.summary(), "7 warnings");
     assert!(faults.iter().any(|f| f.message.contains("its feature gate is off")));

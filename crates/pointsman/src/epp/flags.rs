@@ -28,9 +28,10 @@ macro_rules! switch {
     };
 }
 
-/// Everything that can be set on the Endpoint Picker. Durations have a unit (`50ms`, `2s`, `1m30s`).
+/// Everything that can be set on the Endpoint Picker. Durations have a unit (`50ms`, `2s`, `1m30s`). Of a flag given twice the last counts, as
+/// in Go: charts add a user's flags to their own. Lists add up.
 #[derive(Args, Debug)]
-#[command(before_help = EXAMPLES)]
+#[command(before_help = EXAMPLES, args_override_self = true)]
 pub(crate) struct Epp {
     /// Port of the external processor that Envoy asks
     #[arg(long, default_value_t = 9002, value_name = "PORT")]

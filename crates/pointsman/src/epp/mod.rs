@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use crate::check::{checked, read};
 use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
-use crate::listen::{cannot_listen, stop_signal};
+use crate::listen::{StopSignals, cannot_listen};
 use crate::serve::{hang_ups, housekeeping};
 use crate::telemetry::Traces;
 use crate::terminal::Paint;
@@ -102,6 +102,7 @@ async fn reached(mut stage: watch::Receiver<Stage>, wanted: Stage) {
 }
 
 async fn serve(options: Epp, compiled: Compiled, states: Arc<LearnedStates>) -> Result<Exit, Failure> {
+    let mut signals = StopSignals::catch()?;
     let ports = options.ports()?;
     let grpc_tls = grpc_certificates(&options)?;
     let metrics_tls = metrics_certificates(&options)?;
@@ -180,21 +181,19 @@ async fn serve(options: Epp, compiled: Compiled, states: Arc<LearnedStates>) -> 
     let picker = tokio::spawn(picker.serve(grpc, picker_stop, options.hard_stop_timeout));
     let asked = tokio::spawn(asked.serve(health, reached(stages, Stage::Stopped), LAST_ANSWERS));
 
-    stop_signal().await;
+    signals.next().await;
     draining.begin();
     let seconds = options.drain_timeout.as_secs_f64();
     tracing::info!(seconds, "stopping: not ready any more, serving for the drain time; a second signal ends it");
-    tokio::spawn(async {
-        stop_signal().await;
-        tokio::spawn(async {
-            stop_signal().await;
-            std::process::exit(3);
-        });
-    });
     tokio::select! {
         () = tokio::time::sleep(options.drain_timeout) => {}
-        () = stop_signal() => tracing::warn!("the drain was cut short by a second signal"),
+        () = signals.next() => tracing::warn!("the drain was cut short by a second signal"),
     }
+    // Whoever cannot wait for open streams either.
+    tokio::spawn(async move {
+        signals.next().await;
+        std::process::exit(3);
+    });
     stage.send_replace(Stage::Stopping);
     let _ = picker.await;
     stage.send_replace(Stage::Stopped);
