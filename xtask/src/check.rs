@@ -47,6 +47,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         report.step("chaos", || job(chaos::run(&chaos::Options::standard())));
         report.step("replay", || job(replay::run(&replay::Options::smoke())));
         report.step("e2e vllm", || job(e2e::run(&e2e::Target::Vllm)));
+        report.step("e2e envoy", || job(e2e::run(&e2e::Target::Envoy { only: String::new() })));
         report.step("fuzz", fuzz::smoke);
     }
     Ok(report.close().failed == 0)

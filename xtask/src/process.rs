@@ -60,6 +60,11 @@ impl Process {
         &self.log
     }
 
+    /// Asks it to leave and does not wait.
+    pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
     /// `kill -9`, at once, and waits until it is gone.
     pub(crate) fn kill(&mut self) {
         self.signal(Signal::KILL);

@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The layer of every crate, bottom to top. A crate may depend on crates of lower layers only.
-const LAYERS: [(&str, u8); 18] = [
+const LAYERS: [(&str, u8); 19] = [
     ("pointsman-core", 0),
     ("pointsman-wire", 1),
     ("pointsman-prefix", 1),
@@ -17,6 +17,7 @@ const LAYERS: [(&str, u8); 18] = [
     ("pointsman-fleet", 1),
     ("pointsman-grpc", 1),
     ("pointsman-trace", 1),
+    ("pointsman-profiling", 1),
     ("pointsman-scheduling", 2),
     ("pointsman-sim", 2),
     ("pointsman-telemetry", 2),

@@ -1,4 +1,4 @@
-//! The admin listener: what the router decided, what it knows of its engines, which configuration is in force, and its metrics.
+//! The admin listener: what the router decided, what it knows of its engines, which configuration is in force, its metrics, and profiles of the process.
 //!
 //! Everything a person looks at comes through here, from the command line and from a browser alike; `docs/api.md` documents each
 //! key. [`View`] is what a pool must be able to tell (the router's pool implements it), [`serve`] puts HTTP/1.1 around it.
@@ -14,6 +14,7 @@ pub mod guard;
 mod http;
 mod metrics_port;
 mod pool;
+mod profiles;
 mod reply;
 mod routes;
 mod server;
@@ -21,7 +22,7 @@ mod view;
 
 pub use guard::Guard;
 pub use http::TlsSource;
-pub use metrics_port::{MetricsPort, Profile, Profiler, serve_metrics};
+pub use metrics_port::{MetricsPort, serve_metrics};
 pub use server::serve;
 pub use view::{PluginState, View};
 

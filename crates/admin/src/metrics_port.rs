@@ -3,7 +3,6 @@
 
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use hyper::body::Incoming;
@@ -14,13 +13,9 @@ use tokio::net::TcpListener;
 
 use crate::View;
 use crate::http::TlsSource;
+use crate::profiles::Profile;
 use crate::reply::{JSON, Reply, TEXT, with_type};
 use crate::routes::metrics;
-
-/// Longest CPU profile, in seconds.
-const MAX_PROFILE: u64 = 300;
-/// Length of a CPU profile when the request does not say, as in Go.
-const PROFILE: u64 = 30;
 
 const PROFILES: &str = "\
 <html><head><title>/debug/pprof/</title></head><body>
@@ -29,32 +24,18 @@ const PROFILES: &str = "\
 </body></html>
 ";
 
-/// A profile being taken, or why there is none.
-pub type Profile = Pin<Box<dyn Future<Output = Result<Vec<u8>, String>> + Send>>;
-
-/// Takes profiles of the process, as gzipped pprof protobuf.
-pub trait Profiler: Send + Sync + 'static {
-    /// Where the CPU is spent over the next seconds.
-    fn cpu(&self, seconds: u64) -> Profile;
-    /// What memory is held by.
-    fn heap(&self) -> Profile;
-}
-
 /// What the port offers beside metrics.
 #[derive(Clone, Default)]
 pub struct MetricsPort {
     /// With TLS.
     pub tls: Option<TlsSource>,
-    /// Profiles, where they are wanted.
-    pub profiler: Option<Arc<dyn Profiler>>,
+    /// Profiles.
+    pub pprof: bool,
 }
 
 impl std::fmt::Debug for MetricsPort {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("MetricsPort")
-            .field("tls", &self.tls.is_some())
-            .field("pprof", &self.profiler.is_some())
-            .finish()
+        f.debug_struct("MetricsPort").field("tls", &self.tls.is_some()).field("pprof", &self.pprof).finish()
     }
 }
 
@@ -69,12 +50,11 @@ pub async fn serve_metrics<V: View>(
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let tls = port.tls.clone();
-    let profiler = port.profiler;
     crate::http::listen(listener, tls, stop, move |request: Request<Incoming>, _, _| {
-        let (view, profiler) = (Arc::clone(&view), profiler.clone());
+        let view = Arc::clone(&view);
         async move {
             let (head, _) = request.into_parts();
-            answer(&*view, profiler.as_deref(), &head.method, head.uri.path(), head.uri.query(), &head.headers).await
+            answer(&*view, port.pprof, &head.method, head.uri.path(), head.uri.query(), &head.headers).await
         }
     })
     .await
@@ -82,7 +62,7 @@ pub async fn serve_metrics<V: View>(
 
 async fn answer(
     view: &impl View,
-    profiler: Option<&dyn Profiler>,
+    pprof: bool,
     method: &Method,
     path: &str,
     query: Option<&str>,
@@ -99,32 +79,16 @@ async fn answer(
         }
         return plugin_state(view);
     }
-    let (Some(profiler), Some(name)) = (profiler, path.strip_prefix("/debug/pprof/")) else { return not_found() };
-    match name {
-        "" => with_type(StatusCode::OK, "text/html; charset=utf-8", PROFILES),
-        "cmdline" => with_type(StatusCode::OK, TEXT, std::env::args().collect::<Vec<_>>().join("\0")),
-        "heap" => profile(profiler.heap().await),
-        "profile" => match seconds(query) {
-            Ok(seconds) => profile(profiler.cpu(seconds).await),
-            Err(message) => with_type(StatusCode::BAD_REQUEST, TEXT, message),
+    if !pprof {
+        return not_found();
+    }
+    match path {
+        "/debug/pprof/" => with_type(StatusCode::OK, "text/html; charset=utf-8", PROFILES),
+        "/debug/pprof/cmdline" => with_type(StatusCode::OK, TEXT, std::env::args().collect::<Vec<_>>().join("\0")),
+        _ => match Profile::at(path) {
+            Some(profile) => profile.taken(query).await,
+            None => not_found(),
         },
-        _ => not_found(),
-    }
-}
-
-fn seconds(query: Option<&str>) -> Result<u64, String> {
-    let said = query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("seconds="));
-    match said.map(str::parse::<u64>) {
-        None => Ok(PROFILE),
-        Some(Ok(n)) if (1..=MAX_PROFILE).contains(&n) => Ok(n),
-        Some(_) => Err(format!("seconds is a number from 1 to {MAX_PROFILE}\n")),
-    }
-}
-
-fn profile(taken: Result<Vec<u8>, String>) -> Reply {
-    match taken {
-        Ok(bytes) => with_type(StatusCode::OK, "application/octet-stream", bytes),
-        Err(why) => with_type(StatusCode::INTERNAL_SERVER_ERROR, TEXT, format!("no profile: {why}\n")),
     }
 }
 

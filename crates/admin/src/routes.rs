@@ -31,6 +31,8 @@ Pointsman: admin listener
   POST /api/endpoints/{name}/drain    take an engine out; /undrain takes it back in
   GET  /metrics                       Prometheus text, OpenMetrics when asked for
   GET  /healthz                       200 while this process lives
+  GET  /debug/pprof/profile?seconds=  where the process spends its time (pprof)
+  GET  /debug/pprof/heap              what its heap holds (pprof)
 
 On a terminal: pointsman explain last, pointsman status
 ";
@@ -63,13 +65,8 @@ pub(crate) struct Ask<'a> {
 }
 
 pub(crate) fn answer(view: &impl View, guard: &Guard, ask: &Ask<'_>) -> Reply {
-    if let Err(denied) = guard.admit(ask.listen, ask.method, ask.uri.path(), ask.headers) {
-        tracing::debug!(peer = %ask.peer, path = ask.uri.path(), status = denied.status.as_u16(), "admin request refused");
-        let mut reply = fault(denied.status, &denied.message);
-        if denied.status == StatusCode::UNAUTHORIZED {
-            reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"pointsman admin\""));
-        }
-        return reply;
+    if let Err(denied) = admitted(guard, ask) {
+        return *denied;
     }
     let path = ask.uri.path();
     if let Some((name, out)) = changes(path) {
@@ -97,10 +94,23 @@ pub(crate) fn answer(view: &impl View, guard: &Guard, ask: &Ask<'_>) -> Reply {
     }
 }
 
+/// Whether a request may be answered at all; if not, what it is told.
+pub(crate) fn admitted(guard: &Guard, ask: &Ask<'_>) -> Result<(), Box<Reply>> {
+    guard.admit(ask.listen, ask.method, ask.uri.path(), ask.headers).map_err(|denied| {
+        tracing::debug!(peer = %ask.peer, path = ask.uri.path(), status = denied.status.as_u16(), "admin request refused");
+        let mut reply = fault(denied.status, &denied.message);
+        if denied.status == StatusCode::UNAUTHORIZED {
+            reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"pointsman admin\""));
+        }
+        Box::new(reply)
+    })
+}
+
 fn only(ask: &Ask<'_>, methods: &[Method], answer: impl FnOnce(&Ask<'_>) -> Reply) -> Reply {
-    if methods.contains(ask.method) {
-        return answer(ask);
-    }
+    if methods.contains(ask.method) { answer(ask) } else { not_allowed(methods) }
+}
+
+pub(crate) fn not_allowed(methods: &[Method]) -> Reply {
     let allowed = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
     let mut reply = fault(StatusCode::METHOD_NOT_ALLOWED, &format!("only {allowed} is possible here"));
     if let Ok(value) = HeaderValue::from_str(&allowed) {

@@ -11,6 +11,7 @@ use hyper::body::Incoming;
 use hyper::{Request, StatusCode};
 use tokio::net::TcpListener;
 
+use crate::profiles::Profile;
 use crate::reply::{Reply, fault};
 use crate::routes::{Ask, answer};
 use crate::{Guard, View};
@@ -52,5 +53,9 @@ async fn respond(
         Ok(Err(_)) => return fault(StatusCode::PAYLOAD_TOO_LARGE, "no request here needs a body of more than 4 KiB"),
         Err(_) => return fault(StatusCode::REQUEST_TIMEOUT, "the request's body did not arrive"),
     }
-    answer(view, guard, &Ask { method: &head.method, uri: &head.uri, headers: &head.headers, peer, listen })
+    let ask = Ask { method: &head.method, uri: &head.uri, headers: &head.headers, peer, listen };
+    match Profile::at(head.uri.path()) {
+        Some(profile) => profile.answer(guard, &ask).await,
+        None => answer(view, guard, &ask),
+    }
 }

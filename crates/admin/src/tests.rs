@@ -306,3 +306,30 @@ async fn a_stopped_listener_ends() {
     stop.send(()).unwrap();
     tokio::time::timeout(Duration::from_secs(5), serving).await.expect("it ends").unwrap().unwrap();
 }
+
+#[tokio::test]
+async fn profiles_are_gzipped_files_for_those_whom_the_guard_admits() {
+    let (address, _) = started(yard(), Guard { token: Some("t".into()), ..Guard::default() }).await;
+    let fetch = async |target: &str| {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        let head = "Host: localhost\r\nConnection: close\r\nAuthorization: Bearer t";
+        stream.write_all(format!("GET {target} HTTP/1.1\r\n{head}\r\n\r\n").as_bytes()).await.unwrap();
+        let mut all = Vec::new();
+        tokio::time::timeout(Duration::from_secs(20), stream.read_to_end(&mut all)).await.expect("in time").unwrap();
+        let end = all.windows(4).position(|w| w == b"\r\n\r\n").expect("a head") + 4;
+        (String::from_utf8_lossy(&all[..end]).to_ascii_lowercase(), all[end..].to_vec())
+    };
+    for (target, name) in [("/debug/pprof/profile?seconds=1", "profile.pb.gz"), ("/debug/pprof/heap", "heap.pb.gz")] {
+        let (head, body) = fetch(target).await;
+        assert!(head.starts_with("http/1.1 200") && head.contains(name), "{target}: {head}");
+        assert_eq!(body[..2], [0x1f, 0x8b], "{target}");
+    }
+    assert_eq!(ask(address, "GET", "/debug/pprof/heap", "").await.status, 401);
+    let token = "Authorization: Bearer t\r\n";
+    for seconds in ["0", "301", "-1", "x", ""] {
+        let target = format!("/debug/pprof/profile?seconds={seconds}");
+        assert_eq!(ask(address, "GET", &target, token).await.status, 400, "{seconds}");
+    }
+    assert_eq!(ask(address, "POST", "/debug/pprof/heap", token).await.status, 405);
+    assert_eq!(ask(address, "GET", "/debug/pprof/goroutine", token).await.status, 404);
+}

@@ -44,13 +44,23 @@ pub(super) fn processor_time(process: u32) -> Result<Duration> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).context("the process is gone")?;
     let all =
         ticks(&stat).map(|ticks| Duration::from_secs(ticks) / 100).context("an unknown form of /proc/PID/stat")?;
+    let living = of_threads(process, 0)?;
+    Ok(if living + TICK * 2 < all { all } else { living })
+}
+
+/// Time that the threads of a process were ready to run but had no processor.
+pub(super) fn waiting_time(process: u32) -> Result<Duration> {
+    of_threads(process, 1)
+}
+
+/// The sum over the living threads of a field of their `schedstat`.
+fn of_threads(process: u32, field: usize) -> Result<Duration> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).context("the process is gone")?;
     let nanos = threads.filter_map(|thread| {
         let stat = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
-        stat.split(' ').next()?.parse::<u64>().ok()
+        stat.split(' ').nth(field)?.parse::<u64>().ok()
     });
-    let living = Duration::from_nanos(nanos.sum());
-    Ok(if living + TICK * 2 < all { all } else { living })
+    Ok(Duration::from_nanos(nanos.sum()))
 }
 
 /// User and system time in hundredths of a second, which Linux reports whatever its own tick is.

@@ -32,6 +32,8 @@ pub(super) struct Found {
     pub(super) figures: Vec<(Figure, f64)>,
     /// Requests or events that went wrong.
     pub(super) faults: u64,
+    /// Share of the time during which a thread of the server was ready to run and had no processor.
+    pub(super) waited: f64,
 }
 
 /// Runs what the options ask for.
@@ -113,6 +115,7 @@ async fn measure(
         report(server, row, &found, &Measured::default(), &idle);
     }
     subject.must_be_alive()?;
+    found.waited = idle.waited();
     found.figures.push((Figure::Pages, idle.pages as f64 / due(row, idle.wall)));
     found.figures.push((Figure::Memory, machine::peak_memory(subject.id())?));
     Ok(found)
@@ -148,7 +151,10 @@ async fn loaded(
             load.open(rate, time).await?
         }
         Kind::Events { streams, rate } => {
-            load.closed(streams, WARM_UP / 4).await;
+            // Not with the streams themselves: sent at once, they would set the mark of the memory.
+            let short = Rc::new(vec![Script::chat(row.kind.size(), 0, Reply::json())]);
+            let warm_up = Load { connections: load.connections.clone(), scripts: short, next: Rc::clone(&load.next) };
+            warm_up.closed(streams, WARM_UP).await;
             *counters = Counters::read(bench, subject)?;
             let mut measured = events::run(&load, streams, rate).await?;
             // A stream takes as long as its events; longer loads are several of them.
@@ -171,6 +177,9 @@ fn figures(found: &mut Found, row: &Row, measured: &mut Measured, used: &Used, i
     let cpu = used.cpu.as_secs_f64();
     let own = &mut found.figures;
     own.push((Figure::Rate, measured.done as f64 / measured.wall.as_secs_f64()));
+    if matches!(row.kind, Kind::Closed { .. }) {
+        own.push((Figure::RatePerCore, measured.done as f64 / cpu.max(1e-9)));
+    }
     if matches!(row.kind, Kind::Events { .. }) {
         own.push((Figure::CpuPerEvent, each(cpu * 1e6)));
     } else {
@@ -188,11 +197,12 @@ fn figures(found: &mut Found, row: &Row, measured: &mut Measured, used: &Used, i
 fn report(server: Server, row: &Row, found: &Found, measured: &Measured, used: &Used) {
     let figure = |wanted| found.figures.iter().find(|(figure, _)| *figure == wanted).map_or(0.0, |(_, value)| *value);
     eprintln!(
-        "{:<9} {:<16} {:>9.1}/s  {:.3} cores  pages {}/{:.0}  generator {:.0} % busy  faults {}",
+        "{:<9} {:<16} {:>9.1}/s  {:.3} cores  waited {:.0} %  pages {}/{:.0}  generator {:.0} % busy  faults {}",
         row.name,
         server.name(),
         figure(Figure::Rate),
         used.cores(),
+        100.0 * used.waited(),
         used.pages,
         due(row, used.wall),
         100.0 * used.generator.as_secs_f64() / used.wall.as_secs_f64(),
@@ -222,6 +232,7 @@ fn scripts(kind: Kind) -> Vec<Script> {
 struct Counters {
     at: Instant,
     cpu: Duration,
+    waiting: Duration,
     generator: Duration,
     pages: u64,
 }
@@ -230,6 +241,7 @@ struct Counters {
 struct Used {
     wall: Duration,
     cpu: Duration,
+    waiting: Duration,
     generator: Duration,
     pages: u64,
 }
@@ -237,7 +249,8 @@ struct Used {
 impl Counters {
     fn read(bench: &Bench, subject: &Subject) -> Result<Self> {
         let generator = machine::processor_time(std::process::id())?;
-        Ok(Self { at: Instant::now(), cpu: subject.processor_time()?, generator, pages: bench.engines.pages() })
+        let (cpu, waiting) = (subject.processor_time()?, machine::waiting_time(subject.id())?);
+        Ok(Self { at: Instant::now(), cpu, waiting, generator, pages: bench.engines.pages() })
     }
 
     fn since(&self, bench: &Bench, subject: &Subject) -> Result<Used> {
@@ -245,6 +258,7 @@ impl Counters {
         Ok(Used {
             wall: now.at - self.at,
             cpu: now.cpu.saturating_sub(self.cpu),
+            waiting: now.waiting.saturating_sub(self.waiting),
             generator: now.generator.saturating_sub(self.generator),
             pages: now.pages - self.pages,
         })
@@ -254,5 +268,9 @@ impl Counters {
 impl Used {
     fn cores(&self) -> f64 {
         self.cpu.as_secs_f64() / self.wall.as_secs_f64()
+    }
+
+    fn waited(&self) -> f64 {
+        self.waiting.as_secs_f64() / self.wall.as_secs_f64()
     }
 }

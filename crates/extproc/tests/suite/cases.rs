@@ -95,7 +95,7 @@ fn br_11_a_request_without_a_body_gets_an_endpoint_or_503() {
     let get = json!({"send": {"type": "request_headers", "end_of_stream": true,
         "headers": [[":method", "GET"], [":path", "/v1/models"]]}});
     let mut process = one();
-    let answered = process.exchange("r", &[get.clone()]);
+    let answered = process.exchange("r", std::slice::from_ref(&get));
     assert_eq!(answered.received.len(), 1);
     let destination = &answered.received[0].1["dynamic_metadata"]["envoy.lb"]["x-gateway-destination-endpoint"];
     assert_eq!(destination, "10.0.0.1:8000");
@@ -103,7 +103,7 @@ fn br_11_a_request_without_a_body_gets_an_endpoint_or_503() {
     process.cancel_all();
     assert_eq!(in_flight(&process), 0);
 
-    let six = start(&[("fd00::1", "8000")]).exchange("r", &[get.clone()]);
+    let six = start(&[("fd00::1", "8000")]).exchange("r", std::slice::from_ref(&get));
     assert_eq!(set(&six.received[0].1, "x-gateway-destination-endpoint"), ["[fd00::1]:8000"]);
 
     let nobody = start(&[]).exchange("r", &[get]);

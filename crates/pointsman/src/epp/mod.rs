@@ -142,7 +142,7 @@ async fn serve(options: Epp, compiled: Compiled, states: Arc<LearnedStates>) -> 
 
     let (stage, stages) = watch::channel(Stage::Serving);
     let draining = Draining::default();
-    let port = MetricsPort { tls: metrics_tls.map(|c| c.source()), profiler: None };
+    let port = MetricsPort { tls: metrics_tls.map(|c| c.source()), pprof: options.enable_pprof };
     let metrics_address = address(&metrics);
     tokio::spawn(pointsman_admin::serve_metrics(
         metrics,

@@ -10,7 +10,7 @@ use crate::head::RequestHead;
 use pointsman_core::{Clock, Nanos, Refusal};
 use pointsman_plugins::Compiled;
 use pointsman_scheduling::{Candidate, ProfileRun, Request, Termination};
-use pointsman_trace::{Incoming, Kind, Span, SpanContext, SpanId, Status, TraceParent, Tracer, Value};
+use pointsman_trace::{Carried, Incoming, Kind, Span, SpanContext, SpanId, Status, TraceParent, Tracer, Value};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -39,7 +39,8 @@ impl<'a> TraceHeaders<'a> {
 #[derive(Debug)]
 pub(crate) struct Trace {
     traceparent: TraceParent,
-    incoming: Incoming,
+    state: Carried,
+    baggage: Carried,
     recording: Option<Box<Recording>>,
 }
 
@@ -87,7 +88,8 @@ impl Trace {
                 exception: None,
             })
         });
-        Self { traceparent: context.traceparent(), incoming, recording }
+        // Not the whole of `incoming`: this is moved with its request, several times.
+        Self { traceparent: context.traceparent(), state: incoming.state, baggage: incoming.baggage, recording }
     }
 
     /// Whether its spans are wanted.
@@ -99,8 +101,8 @@ impl Trace {
     pub(crate) fn headers<'a>(&'a self, of_request: &'a [(Box<str>, Box<str>)]) -> TraceHeaders<'a> {
         TraceHeaders {
             traceparent: self.traceparent.as_str(),
-            tracestate: self.incoming.state.value(of_request),
-            baggage: self.incoming.baggage.value(of_request),
+            tracestate: self.state.value(of_request),
+            baggage: self.baggage.value(of_request),
         }
     }
 
