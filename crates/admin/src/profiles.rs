@@ -37,17 +37,12 @@ impl Profile {
         if *ask.method != Method::GET {
             return not_allowed(&[Method::GET]);
         }
-        let taken = match self {
-            Self::Cpu => {
-                let query = ask.uri.query().unwrap_or_default();
-                let given = query.split('&').find_map(|pair| pair.strip_prefix("seconds="));
-                let seconds = given.map_or(Ok(DEFAULT_SECONDS), |s| s.parse().map_err(|_| ProfilingError::Seconds));
-                match seconds {
-                    Ok(seconds) => cpu(seconds).await,
-                    Err(error) => Err(error),
-                }
-            }
-            Self::Heap => heap().await,
+        let query = ask.uri.query().unwrap_or_default();
+        let given = query.split('&').find_map(|pair| pair.strip_prefix("seconds="));
+        let taken = match (self, given.map(str::parse).transpose()) {
+            (_, Err(_)) => Err(ProfilingError::Seconds),
+            (Self::Cpu, Ok(seconds)) => cpu(seconds.unwrap_or(DEFAULT_SECONDS)).await,
+            (Self::Heap, Ok(seconds)) => heap(seconds).await,
         };
         match taken {
             Ok(profile) => {
@@ -68,7 +63,7 @@ fn status(error: &ProfilingError) -> StatusCode {
     match error {
         ProfilingError::Seconds => StatusCode::BAD_REQUEST,
         ProfilingError::Busy => StatusCode::CONFLICT,
-        ProfilingError::HeapUnsampled => StatusCode::NOT_IMPLEMENTED,
+        ProfilingError::HeapUnsampled | ProfilingError::HeapUnknown => StatusCode::NOT_IMPLEMENTED,
         ProfilingError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }
