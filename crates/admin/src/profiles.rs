@@ -42,16 +42,11 @@ impl Profile {
 
     /// The profile itself, whoever may have it.
     pub(crate) async fn taken(self, query: Option<&str>) -> Reply {
-        let taken = match self {
-            Self::Cpu => {
-                let given = query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("seconds="));
-                let seconds = given.map_or(Ok(DEFAULT_SECONDS), |s| s.parse().map_err(|_| ProfilingError::Seconds));
-                match seconds {
-                    Ok(seconds) => cpu(seconds).await,
-                    Err(error) => Err(error),
-                }
-            }
-            Self::Heap => heap().await,
+        let given = query.unwrap_or_default().split('&').find_map(|pair| pair.strip_prefix("seconds="));
+        let taken = match (self, given.map(str::parse).transpose()) {
+            (_, Err(_)) => Err(ProfilingError::Seconds),
+            (Self::Cpu, Ok(seconds)) => cpu(seconds.unwrap_or(DEFAULT_SECONDS)).await,
+            (Self::Heap, Ok(seconds)) => heap(seconds).await,
         };
         match taken {
             Ok(profile) => {
@@ -72,7 +67,7 @@ fn status(error: &ProfilingError) -> StatusCode {
     match error {
         ProfilingError::Seconds => StatusCode::BAD_REQUEST,
         ProfilingError::Busy => StatusCode::CONFLICT,
-        ProfilingError::HeapUnsampled => StatusCode::NOT_IMPLEMENTED,
+        ProfilingError::HeapUnsampled | ProfilingError::HeapUnknown => StatusCode::NOT_IMPLEMENTED,
         ProfilingError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
     }
 }

@@ -32,7 +32,7 @@ Pointsman: admin listener
   GET  /metrics                       Prometheus text, OpenMetrics when asked for
   GET  /healthz                       200 while this process lives
   GET  /debug/pprof/profile?seconds=  where the process spends its time (pprof)
-  GET  /debug/pprof/heap              what its heap holds (pprof)
+  GET  /debug/pprof/heap?seconds=     what its heap holds (pprof)
 
 On a terminal: pointsman explain last, pointsman status
 ";

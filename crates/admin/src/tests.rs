@@ -319,7 +319,9 @@ async fn profiles_are_gzipped_files_for_those_whom_the_guard_admits() {
         let end = all.windows(4).position(|w| w == b"\r\n\r\n").expect("a head") + 4;
         (String::from_utf8_lossy(&all[..end]).to_ascii_lowercase(), all[end..].to_vec())
     };
-    for (target, name) in [("/debug/pprof/profile?seconds=1", "profile.pb.gz"), ("/debug/pprof/heap", "heap.pb.gz")] {
+    for (target, name) in
+        [("/debug/pprof/profile?seconds=1", "profile.pb.gz"), ("/debug/pprof/heap?seconds=1", "heap.pb.gz")]
+    {
         let (head, body) = fetch(target).await;
         assert!(head.starts_with("http/1.1 200") && head.contains(name), "{target}: {head}");
         assert_eq!(body[..2], [0x1f, 0x8b], "{target}");
@@ -330,6 +332,8 @@ async fn profiles_are_gzipped_files_for_those_whom_the_guard_admits() {
         let target = format!("/debug/pprof/profile?seconds={seconds}");
         assert_eq!(ask(address, "GET", &target, token).await.status, 400, "{seconds}");
     }
+    let unsampled = ask(address, "GET", "/debug/pprof/heap", token).await;
+    assert!(unsampled.status == 501 && unsampled.message().contains("prof_active:true"), "{}", unsampled.body);
     assert_eq!(ask(address, "POST", "/debug/pprof/heap", token).await.status, 405);
     assert_eq!(ask(address, "GET", "/debug/pprof/goroutine", token).await.status, 404);
 }

@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode, header::CONTENT_TYPE};
 use http_body::{Body as HttpBody, Frame};
 use hyper::body::Incoming;
 
-use crate::{Code, Frames, Listed, Message, Rope, Status};
+use crate::{Code, Frames, Listed, Message, Rope, Status, Writer};
 
 /// Bytes gathered before they are handed on, while more messages are at hand.
 const GATHER: usize = 64 << 10;
@@ -29,17 +29,51 @@ pub trait Call: Send + Unpin + 'static {
     fn ended(&mut self, _status: &Status, _out: &mut Out) {}
 }
 
+/// Bytes that are rather copied behind what was written than sent as a piece of their own: HTTP/2 copies so few in any case.
+const SMALL: usize = 512;
+
+/// Room for what is written: a header answer, or a few events of a stream.
+const ROOM: usize = 1024;
+
 /// What a call sends.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Out {
     rope: Rope,
+    /// Written and not in the rope yet. Its room is used again once what was in it has left.
+    writer: Writer,
     end: Option<Status>,
 }
 
+impl Default for Out {
+    fn default() -> Self {
+        Self { rope: Rope::default(), writer: Writer::with_capacity(ROOM), end: None }
+    }
+}
+
 impl Out {
-    /// Sends bytes: frames, head included ([`crate::Writer::frame`]).
+    /// Writes what is sent next: frames, heads included ([`Writer::frame`]).
+    pub fn write(&mut self, write: impl FnOnce(&mut Writer)) {
+        write(&mut self.writer);
+    }
+
+    /// Sends bytes behind what was written, by reference unless they are few.
     pub fn send(&mut self, bytes: Bytes) {
-        self.rope.push(bytes);
+        if bytes.len() <= SMALL {
+            self.writer.raw_bytes(&bytes);
+        } else {
+            self.flush();
+            self.rope.push(bytes);
+        }
+    }
+
+    fn flush(&mut self) {
+        if !self.writer.written().is_empty() {
+            self.rope.push(self.writer.split());
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.rope.len() + self.writer.written().len()
     }
 
     /// Ends the call once everything sent is out. The first end counts.
@@ -62,6 +96,7 @@ impl Out {
     /// Takes what is to be sent. For whoever drives a call without a network.
     #[must_use]
     pub fn take(&mut self) -> Rope {
+        self.flush();
         std::mem::take(&mut self.rope)
     }
 }
@@ -118,7 +153,7 @@ impl<C: Call> Stream<C> {
 
     /// Takes what is at hand and lets the call answer, until there is something to send, or nothing at hand.
     fn advance(&mut self, cx: &mut Context<'_>) {
-        while !self.out.is_ended() && self.out.rope.len() < GATHER {
+        while !self.out.is_ended() && self.out.len() < GATHER {
             match self.frames.take() {
                 Ok(Some(message)) => {
                     self.call.message(message, &mut self.out);
@@ -171,7 +206,7 @@ impl<C: Call> HttpBody for Stream<C> {
         } else {
             this.advance(cx);
         }
-        if !this.out.rope.is_empty() {
+        if this.out.len() > 0 {
             return Poll::Ready(Some(Ok(Frame::data(this.out.take()))));
         }
         match &this.out.end {

@@ -105,6 +105,11 @@ impl Writer {
         self.buffer[at + 1..at + 5].copy_from_slice(&(length as u32).to_be_bytes());
     }
 
+    /// Bytes that are no field: the rest of one whose head was written, say.
+    pub fn raw_bytes(&mut self, bytes: &[u8]) {
+        self.buffer.put_slice(bytes);
+    }
+
     /// Takes what was written, and leaves the rest of the room for more.
     #[must_use]
     pub fn split(&mut self) -> Bytes {

@@ -20,9 +20,9 @@ use crate::server::{Phase, Shared};
 /// For a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Bytes of one call that a proxy may send ahead of its being read.
-const STREAM_WINDOW: u32 = 1 << 20;
+const STREAM_WINDOW: u32 = 256 << 10;
 /// The same over all calls of one connection.
-const CONNECTION_WINDOW: u32 = 16 << 20;
+const CONNECTION_WINDOW: u32 = 2 << 20;
 /// Calls that a proxy may give up in one go. It does so whenever many of its clients leave, and is trusted.
 const RESETS: usize = 1 << 16;
 /// Silence after which a proxy is asked whether it is still there.

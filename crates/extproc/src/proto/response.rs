@@ -55,31 +55,28 @@ pub(crate) fn headers(
     mutate: impl FnOnce(&mut Writer),
     metadata: Option<&dyn Fn(&mut Writer)>,
 ) {
-    let mut writer = Writer::with_capacity(512);
-    writer.frame(0, |w| {
-        w.message(direction.headers(), |headers| {
-            headers.message(1, |common| {
-                common.message(2, mutate);
-                common.flag(CLEAR_ROUTE_CACHE, clear_route_cache);
+    out.write(|writer| {
+        writer.frame(0, |w| {
+            w.message(direction.headers(), |headers| {
+                headers.message(1, |common| {
+                    common.message(2, mutate);
+                    common.flag(CLEAR_ROUTE_CACHE, clear_route_cache);
+                });
             });
-        });
-        if let Some(metadata) = metadata {
-            w.message(DYNAMIC_METADATA, metadata);
-        }
+            if let Some(metadata) = metadata {
+                w.message(DYNAMIC_METADATA, metadata);
+            }
+        })
     });
-    out.send(writer.finish());
 }
 
 /// `HeadersResponse` that changes nothing.
 pub(crate) fn go_on_with_headers(out: &mut Out, direction: Direction) {
-    let mut writer = Writer::with_capacity(16);
-    writer.frame(0, |w| w.message(direction.headers(), |_| {}));
-    out.send(writer.finish());
+    out.write(|writer| writer.frame(0, |w| w.message(direction.headers(), |_| {})));
 }
 
 /// `BodyResponse`s that send `body` on in pieces; the last says whether it is the end.
 pub(crate) fn streamed_body(out: &mut Out, direction: Direction, mut body: Rope, end: bool) {
-    let mut writer = Writer::with_capacity(32 * (body.len() / PIECE + 1));
     loop {
         let length = body.len().min(PIECE);
         let last = length == body.len() && end;
@@ -89,18 +86,19 @@ pub(crate) fn streamed_body(out: &mut Out, direction: Direction, mut body: Rope,
         let mutation = 1 + length_of_varint(streamed as u64) + streamed;
         let common = 1 + length_of_varint(mutation as u64) + mutation;
         let response = 1 + length_of_varint(common as u64) + common;
-        writer.frame(length, |w| {
-            w.head(direction.body(), response);
-            w.head(1, common);
-            w.head(3, mutation);
-            w.head(3, streamed);
-            // The flag goes first, so that the body is the end of the message.
-            w.flag(2, last);
-            if length > 0 {
-                w.head(1, length);
-            }
+        out.write(|writer| {
+            writer.frame(length, |w| {
+                w.head(direction.body(), response);
+                w.head(1, common);
+                w.head(3, mutation);
+                w.head(3, streamed);
+                // The flag goes first, so that the body is the end of the message.
+                w.flag(2, last);
+                if length > 0 {
+                    w.head(1, length);
+                }
+            })
         });
-        out.send(writer.split());
         let mut left = length;
         while left > 0 {
             let n = body.chunk().len().min(left);
@@ -123,49 +121,47 @@ pub(crate) struct Change<'a> {
 
 /// `BodyResponse` to a proxy that does not stream: goes on with the body as it is, or with `replaced`.
 pub(crate) fn whole_body(out: &mut Out, direction: Direction, change: Option<Change<'_>>, replaced: Option<&Rope>) {
-    let mut writer = Writer::default();
-    writer.frame(0, |w| {
-        w.message(direction.body(), |body| {
-            body.message(1, |common| {
-                if let Some(change) = &change {
-                    common.message(2, change.headers);
-                }
-                if let Some(replaced) = replaced {
-                    let joined: Vec<u8> = replaced.pieces().flatten().copied().collect();
-                    common.message(3, |mutation| mutation.bytes(1, &joined));
-                }
-                common.flag(CLEAR_ROUTE_CACHE, change.is_some());
+    out.write(|writer| {
+        writer.frame(0, |w| {
+            w.message(direction.body(), |body| {
+                body.message(1, |common| {
+                    if let Some(change) = &change {
+                        common.message(2, change.headers);
+                    }
+                    if let Some(replaced) = replaced {
+                        let joined: Vec<u8> = replaced.pieces().flatten().copied().collect();
+                        common.message(3, |mutation| mutation.bytes(1, &joined));
+                    }
+                    common.flag(CLEAR_ROUTE_CACHE, change.is_some());
+                });
             });
-        });
-        if let Some(change) = &change {
-            w.message(DYNAMIC_METADATA, change.metadata);
-        }
+            if let Some(change) = &change {
+                w.message(DYNAMIC_METADATA, change.metadata);
+            }
+        })
     });
-    out.send(writer.finish());
 }
 
 /// `TrailersResponse`.
 pub(crate) fn trailers(out: &mut Out, direction: Direction) {
-    let mut writer = Writer::with_capacity(16);
-    writer.frame(0, |w| w.message(direction.trailers(), |_| {}));
-    out.send(writer.finish());
+    out.write(|writer| writer.frame(0, |w| w.message(direction.trailers(), |_| {})));
 }
 
 /// `ImmediateResponse`: the client gets this instead.
 pub(crate) fn immediate(out: &mut Out, status: u16, body: &str, headers: &[(&str, &str)]) {
-    let mut writer = Writer::with_capacity(256);
-    writer.frame(0, |w| {
-        w.message(7, |response| {
-            response.message(1, |w| w.varint(1, u64::from(status)));
-            if !headers.is_empty() {
-                response.message(2, |mutation| {
-                    headers.iter().for_each(|(name, value)| set_header(mutation, name, value.as_bytes()));
-                });
-            }
-            response.bytes(3, body.as_bytes());
-        });
+    out.write(|writer| {
+        writer.frame(0, |w| {
+            w.message(7, |response| {
+                response.message(1, |w| w.varint(1, u64::from(status)));
+                if !headers.is_empty() {
+                    response.message(2, |mutation| {
+                        headers.iter().for_each(|(name, value)| set_header(mutation, name, value.as_bytes()));
+                    });
+                }
+                response.bytes(3, body.as_bytes());
+            });
+        })
     });
-    out.send(writer.finish());
 }
 
 /// A member of a `Struct`.
