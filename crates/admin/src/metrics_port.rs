@@ -84,12 +84,26 @@ async fn answer(
     }
     match path {
         "/debug/pprof/" => with_type(StatusCode::OK, "text/html; charset=utf-8", PROFILES),
-        "/debug/pprof/cmdline" => with_type(StatusCode::OK, TEXT, std::env::args().collect::<Vec<_>>().join("\0")),
+        "/debug/pprof/cmdline" => with_type(StatusCode::OK, TEXT, command_line(std::env::args())),
         _ => match Profile::at(path) {
             Some(profile) => profile.taken(query).await,
             None => not_found(),
         },
     }
+}
+
+/// The arguments, without the values of those that hold a secret.
+fn command_line(arguments: impl Iterator<Item = String>) -> String {
+    let mut hide = false;
+    let shown = arguments.map(|argument| match argument.split_once('=') {
+        _ if std::mem::replace(&mut hide, false) => "***".to_owned(),
+        Some((flag, _)) if flag.ends_with("-token") => format!("{flag}=***"),
+        _ => {
+            hide = argument.starts_with("--") && argument.ends_with("-token");
+            argument
+        }
+    });
+    shown.collect::<Vec<_>>().join("\0")
 }
 
 fn not_found() -> Reply {
@@ -113,4 +127,15 @@ fn plugin_state(view: &impl View) -> Reply {
         jiff::Timestamp::from_millisecond(view.clock().unix_millis() as i64).unwrap_or_default().to_string();
     let body = json!({"timestamp": timestamp, "plugins": plugins}).to_string();
     with_type(StatusCode::OK, JSON, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_token_is_shown_with_the_command_line() {
+        let arguments = ["epp", "--admin-token", "s3cret", "--x=1", "--admin-token=s3cret", "-v"].map(str::to_owned);
+        assert_eq!(command_line(arguments.into_iter()), "epp\0--admin-token\0***\0--x=1\0--admin-token=***\0-v");
+    }
 }

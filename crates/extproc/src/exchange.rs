@@ -5,7 +5,7 @@
 //! | request headers | none before the body is in; at once for a request without one | goes on (buffered); destination by load (streamed, none) |
 //! | request body | at its end: headers with the destination, then the body in pieces | destination (buffered); goes on (streamed) |
 //! | request trailers | end the body; then trailers | trailers |
-//! | response headers | headers | the same |
+//! | response headers | headers; before a decision, as they are | the same |
 //! | response body | the same bytes, at once | goes on, unless its bytes change |
 //! | response trailers | trailers | the same |
 //!
@@ -19,7 +19,7 @@ use bytes::Bytes;
 use pointsman_core::{DropReason, ErrorCode, Refusal};
 use pointsman_grpc::{Call, Code, Cursor, Message, Out, Rope, Status};
 use pointsman_router::metrics::{OpenStream, StreamMetrics};
-use pointsman_router::{Reading, Routed};
+use pointsman_router::{Pieces, Reading, Routed};
 use pointsman_scheduling::Termination;
 
 use crate::answer::{self, Destination};
@@ -48,6 +48,8 @@ enum State {
     Reading(Box<Arriving>),
     /// An endpoint is chosen.
     Routed(Box<Going>),
+    /// The proxy answers by itself, before it heard where the request goes: what it says passes.
+    Passing,
     /// Nothing is left to say.
     Over,
 }
@@ -57,6 +59,7 @@ struct Arriving {
     forged: Vec<(Box<str>, Box<str>)>,
     made_id: bool,
     held: Held,
+    pieces: Pieces,
 }
 
 struct Going {
@@ -120,7 +123,7 @@ impl Exchange {
         let reading = pool.begin(head.head);
         let held = self.shared.budget.nothing();
         let (forged, made_id) = (head.forged, head.made_id);
-        self.state = State::Reading(Box::new(Arriving { reading, forged, made_id, held }));
+        self.state = State::Reading(Box::new(Arriving { reading, forged, made_id, held, pieces: Pieces::default() }));
         match self.modes.request {
             _ if headers.end => self.decide(Seen::Nothing, metadata, out),
             BodyMode::FullDuplex => Ok(()),
@@ -134,7 +137,7 @@ impl Exchange {
 
     fn request_body(&mut self, body: Body, metadata: Option<&Cursor>, out: &mut Out) -> Result<(), Status> {
         let State::Reading(arriving) = &mut self.state else {
-            if matches!(self.state, State::Routed(_)) && self.modes.request == BodyMode::Streamed {
+            if matches!(self.state, State::Routed(_) | State::Passing) && self.modes.request != BodyMode::FullDuplex {
                 response::whole_body(out, Direction::Request, None, None);
             }
             return Ok(());
@@ -143,17 +146,21 @@ impl Exchange {
         let bytes = body.bytes.len() as u64;
         if options.max_body_bytes > 0 && arriving.reading.bytes() + bytes > options.max_body_bytes {
             let message = format!("the request body is larger than {} bytes", options.max_body_bytes);
-            self.refuse(&Refusal::new(ErrorCode::PayloadTooLarge, message), out);
+            self.refuse(Refusal::new(ErrorCode::PayloadTooLarge, message), out);
             return Ok(());
         }
-        if !arriving.held.take(bytes, options.buffer_budget_bytes) {
+        let Arriving { reading, pieces, .. } = &mut **arriving;
+        let mut beside = 0;
+        for piece in body.bytes.pieces() {
+            beside += pieces.push(piece.clone(), body.end, |piece| reading.push(piece)) as u64;
+        }
+        if !arriving.held.take(bytes + beside, options.buffer_budget_bytes) {
             let limit = options.buffer_budget_bytes;
             let message = format!("too many request bytes are being held (limit {limit}); try again later");
             let refusal = Refusal::new(ErrorCode::ServiceUnavailable, message).because(DropReason::Saturated);
-            self.refuse(&refusal, out);
+            self.refuse(refusal, out);
             return Ok(());
         }
-        body.bytes.pieces().for_each(|piece| arriving.reading.push(piece.clone()));
         match self.modes.request {
             BodyMode::BufferedPartial if !body.end => self.decide(Seen::Unseen, metadata, out),
             BodyMode::Buffered => self.decide(Seen::All, metadata, out),
@@ -163,10 +170,17 @@ impl Exchange {
     }
 
     fn request_trailers(&mut self, metadata: Option<&Cursor>, out: &mut Out) -> Result<(), Status> {
-        if matches!(self.state, State::Reading(_)) {
+        if let State::Reading(arriving) = &self.state {
+            let buffered = matches!(self.modes.request, BodyMode::Buffered | BodyMode::BufferedPartial);
+            if buffered && arriving.reading.bytes() == 0 {
+                // No answer to trailers can name a destination.
+                let message = "trailers without a body cannot be routed when bodies are buffered";
+                self.refuse(Refusal::new(ErrorCode::BadRequest, message), out);
+                return Ok(());
+            }
             self.decide_with(Seen::All, false, metadata, out)?;
         }
-        if matches!(self.state, State::Routed(_)) {
+        if matches!(self.state, State::Routed(_) | State::Passing) {
             response::trailers(out, Direction::Request);
         }
         Ok(())
@@ -179,7 +193,8 @@ impl Exchange {
     /// Makes the decision and tells it. `end`: nothing of the request follows its body.
     fn decide_with(&mut self, seen: Seen, end: bool, metadata: Option<&Cursor>, out: &mut Out) -> Result<(), Status> {
         let State::Reading(arriving) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
-        let Arriving { mut reading, forged, made_id, held } = *arriving;
+        let Arriving { mut reading, forged, made_id, held, mut pieces } = *arriving;
+        pieces.finish(|piece| reading.push(piece));
         let shared = Arc::clone(&self.shared);
         let options = &shared.options;
         let hinted = options.subset_filter && (seen == Seen::All || !options.keeps(Compat::SubsetNotForBodyless));
@@ -191,7 +206,7 @@ impl Exchange {
             reading.restrict_to(subset);
         }
         if seen != Seen::All {
-            reading.without_body();
+            reading.without_body(seen == Seen::Unseen);
         }
         let mut routed = match reading.decide() {
             Ok(routed) => Box::new(routed),
@@ -231,6 +246,13 @@ impl Exchange {
     }
 
     fn response_headers(&mut self, headers: &Headers, metadata: Option<&Cursor>, out: &mut Out) -> Result<(), Status> {
+        if self.undecided() {
+            self.state = State::Passing;
+        }
+        if matches!(self.state, State::Passing) {
+            response::go_on_with_headers(out, Direction::Response);
+            return Ok(());
+        }
         let State::Routed(going) = &mut self.state else { return Ok(()) };
         let Some(routed) = going.routed.as_deref_mut().filter(|_| !going.answered) else { return Ok(()) };
         let (mut pseudo, mut plain) = (None, None);
@@ -245,7 +267,7 @@ impl Exchange {
             })
             .map_err(malformed)?;
         let status = pseudo.or(plain).and_then(|s| std::str::from_utf8(s).ok()).and_then(|s| s.parse().ok());
-        routed.response_head(status.unwrap_or(200), content_type, coding);
+        routed.response_head(status.unwrap_or(0), content_type, coding);
         going.answered = true;
         going.held = None;
         let served = metadata::served(metadata).map_err(malformed)?;
@@ -264,22 +286,30 @@ impl Exchange {
     }
 
     fn response_body(&mut self, body: Body, out: &mut Out) {
-        let full_duplex = self.modes.response == BodyMode::FullDuplex;
-        let State::Routed(going) = &mut self.state else { return };
+        let mode = self.modes.response;
+        // A buffered body comes in one message; that it is not the end means that trailers follow, which a proxy need not tell of.
+        let end = body.end || mode == BodyMode::Buffered;
         let (mut bytes, mut changed) = (body.bytes, false);
-        if let Some(routed) = going.routed.as_deref_mut() {
-            bytes.pieces().for_each(|piece| routed.response_chunk(piece));
-            if routed.rewrites_response() {
-                bytes = rewritten(routed, &bytes, body.end);
-                changed = true;
+        match &mut self.state {
+            State::Routed(going) => {
+                if let Some(routed) = going.routed.as_deref_mut() {
+                    routed.response_pieces(bytes.pieces().map(|piece| &piece[..]));
+                    // Piece by piece nothing can be held back, and a name may be cut.
+                    if routed.rewrites_response() && (mode == BodyMode::FullDuplex || end) {
+                        bytes = rewritten(routed, &bytes, end);
+                        changed = true;
+                    }
+                }
             }
+            State::Passing => {}
+            _ => return,
         }
-        if full_duplex {
+        if mode == BodyMode::FullDuplex {
             response::streamed_body(out, Direction::Response, bytes, body.end);
         } else {
             response::whole_body(out, Direction::Response, None, changed.then_some(&bytes));
         }
-        if body.end {
+        if end {
             self.complete();
         }
     }
@@ -295,6 +325,8 @@ impl Exchange {
             }
             response::trailers(out, Direction::Response);
             self.complete();
+        } else if matches!(self.state, State::Passing) {
+            response::trailers(out, Direction::Response);
         }
     }
 
@@ -307,10 +339,12 @@ impl Exchange {
         }
     }
 
-    fn refuse(&mut self, refusal: &Refusal, out: &mut Out) {
-        self.state = State::Over;
-        answer::refusal(out, refusal, None);
-        out.end(Status::OK);
+    /// Refuses a request whose body is not all here.
+    fn refuse(&mut self, refusal: Refusal, out: &mut Out) {
+        if let State::Reading(arriving) = std::mem::replace(&mut self.state, State::Over) {
+            answer::refused(out, &self.shared.options, &arriving.reading.refuse(refusal));
+            out.end(Status::OK);
+        }
     }
 
     /// Whether the proxy still waits to hear where the request goes.
@@ -379,7 +413,7 @@ impl Call for Exchange {
         if status.code == Code::Unavailable && matches!(self.state, State::Reading(_)) {
             let message = "this endpoint picker is shutting down";
             let refusal = Refusal::new(ErrorCode::ServiceUnavailable, message).because(DropReason::ShuttingDown);
-            self.refuse(&refusal, out);
+            self.refuse(refusal, out);
         }
         self.count(Some(out.status().unwrap_or(status)));
         let state = std::mem::replace(&mut self.state, State::Over);

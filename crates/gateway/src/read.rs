@@ -9,13 +9,12 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use pointsman_core::headers::{self, REQUEST_ID};
 use pointsman_core::{DropReason, ErrorCode, Nanos, Refusal, uuid_v4};
-use pointsman_router::{Reading, RequestHead};
+use pointsman_router::{Pieces, Reading, RequestHead};
 use tokio::time::{Duration, timeout};
 
 use crate::answer::{self, Body};
 use crate::budget::Held;
 use crate::gateway::Shared;
-use crate::pieces::Pieces;
 
 /// Unread request bytes of a refused request that are taken and dropped, so that the client gets to read why instead of a reset, at most for this long.
 const LINGER: Duration = Duration::from_secs(2);

@@ -113,8 +113,13 @@ impl HealthCall {
 impl Watching {
     fn look(&mut self, health: &dyn Health, out: &mut Out) {
         let now = health.status(&self.service).unwrap_or(Serving::Unknown);
-        if self.last.replace(now) != Some(now) {
+        let before = self.last.replace(now);
+        if before != Some(now) {
             out.send(response(now));
+        }
+        if before == Some(Serving::Serving) && now == Serving::NotServing {
+            // The process drains, and a watch that stays would keep it.
+            out.end(Status::new(Code::Unavailable, "the process is stopping"));
         }
     }
 }
@@ -154,7 +159,7 @@ impl Call for HealthCall {
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut Out) {
         if let Method::Watch(Some(watching)) = &mut self.method {
-            while watching.beat.as_mut().poll_tick(cx).is_ready() {
+            while !out.is_ended() && watching.beat.as_mut().poll_tick(cx).is_ready() {
                 watching.look(&*self.health, out);
             }
         }

@@ -42,7 +42,7 @@ impl Rope {
     }
 
     /// Its pieces, in order.
-    pub fn pieces(&self) -> impl Iterator<Item = &Bytes> {
+    pub fn pieces(&self) -> impl Iterator<Item = &Bytes> + Clone {
         Some(&self.first).into_iter().filter(|first| !first.is_empty()).chain(&self.rest)
     }
 }

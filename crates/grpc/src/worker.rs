@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use hyper::server::conn::http2;
@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::server::{Phase, Shared};
 
-/// For a TLS handshake.
+/// For a TLS handshake, or for the first byte of a caller in the clear.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Bytes of one call that a proxy may send ahead of its being read.
 const STREAM_WINDOW: u32 = 256 << 10;
@@ -101,7 +101,20 @@ impl Drop for Counted {
 
 /// Serves one connection to its end.
 pub(crate) async fn connection(shared: &Arc<Shared>, stream: TcpStream, phases: watch::Receiver<Phase>) {
-    let Some(tls) = &shared.tls else { return serve(shared, stream, phases).await };
+    let Some(tls) = &shared.tls else {
+        // Whoever connects and says nothing is no proxy.
+        let mut phases = phases.clone();
+        let first = async { stream.peek(&mut [0]).await };
+        tokio::select! {
+            first = tokio::time::timeout(HANDSHAKE, first) => {
+                if !matches!(first, Ok(Ok(1..))) {
+                    return;
+                }
+            }
+            _ = phases.wait_for(|phase| *phase > Phase::Serving) => return,
+        }
+        return serve(shared, stream, phases).await;
+    };
     let acceptor = TlsAcceptor::from(tls());
     match tokio::time::timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => serve(shared, stream, phases).await,
@@ -114,9 +127,11 @@ async fn serve<S>(shared: &Arc<Shared>, stream: S, mut phases: watch::Receiver<P
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let called = Arc::new(AtomicBool::new(false));
     let service = service_fn({
-        let shared = Arc::clone(shared);
+        let (shared, called) = (Arc::clone(shared), Arc::clone(&called));
         move |request| {
+            called.store(true, Ordering::Relaxed);
             let response = shared.service.call(request, &shared.streams);
             async move { Ok::<_, Infallible>(response) }
         }
@@ -150,6 +165,10 @@ where
                     return;
                 }
                 draining = true;
+                // Nothing was asked yet, so nothing is left to finish; hyper would wait for a handshake that may never come.
+                if !called.load(Ordering::Relaxed) {
+                    return;
+                }
                 connection.as_mut().graceful_shutdown();
                 if cut {
                     return;

@@ -73,7 +73,7 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     let id: Arc<str> = reading.head.header(pointsman_core::headers::REQUEST_ID).unwrap_or_default().into();
     let early = |refusal, model: Arc<str>, steps, trace| {
         let series = pool.metrics.unread(&model);
-        if reading.bytes > 0 {
+        if reading.has_body() {
             series.received();
         }
         let sketch = Sketch {
@@ -103,11 +103,32 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     let now = laps.then;
     let located = locate(&fleet, &reading.head, &resolved.request.target_model, now, pool.stale_after);
     let series = pool.metrics.series(&resolved.request);
-    if reading.bytes > 0 {
+    if reading.has_body() {
         series.received();
     }
     steps.resolve = laps.lap();
     schedule(&reading, resolved, series, &fleet, &located, laps, steps)
+}
+
+/// Refuses what was not read to its end.
+pub(crate) fn refuse_unread(mut reading: Reading, refusal: Refusal) -> Refused {
+    let pool = Arc::clone(&reading.pool);
+    let fleet = pool.fleet.snapshot();
+    let trace = reading.trace.take();
+    let series = pool.metrics.unread("");
+    if reading.has_body() {
+        series.received();
+    }
+    let sketch = Sketch {
+        reading: &reading,
+        model: "".into(),
+        target: "".into(),
+        request_id: reading.head.header(pointsman_core::headers::REQUEST_ID).unwrap_or_default().into(),
+        tokens: 0,
+        blocks: 0,
+        steps: Steps::default(),
+    };
+    refuse(&pool, &series, sketch, refusal, &fleet, Box::new([]), trace)
 }
 
 fn schedule(
@@ -220,7 +241,7 @@ fn schedule(
         stream,
         body,
         series,
-        bodyless: reading.bytes == 0,
+        bodyless: !reading.has_body(),
         rewritten: rewrite.is_some(),
     };
     let trace = laps.trace.take();
@@ -320,7 +341,7 @@ fn refuse(
     if let Some(trace) = trace {
         trace.refused(&refusal, pool.clock.now());
     }
-    if sketch.reading.bytes > 0 {
+    if sketch.reading.has_body() {
         pool.metrics.refused(series, refusal.code);
         pool.metrics.processed(pool.clock.now().since(sketch.reading.head.received));
     }
@@ -335,19 +356,15 @@ fn refuse(
     Refused { refusal, decision }
 }
 
-/// A JSON object with `model` put in front of its members. The object is known to be read, and not to be empty.
+/// A JSON object with `model` put behind its members, where it counts even if another value of that name stands before it. The object is known to be
+/// read, and not to be empty.
 fn with_model(chunks: &[Bytes], model: &str) -> Vec<Bytes> {
-    let mut out = Vec::with_capacity(chunks.len() + 2);
-    let mut put = false;
-    for chunk in chunks {
-        match chunk.iter().position(|b| *b == b'{').filter(|_| !put) {
-            Some(brace) => {
-                let member = format!("\"model\":{},", serde_json::Value::from(model));
-                out.extend([chunk.slice(..=brace), member.into(), chunk.slice(brace + 1..)]);
-                put = true;
-            }
-            None => out.push(chunk.clone()),
-        }
+    let mut out = chunks.to_vec();
+    let end = out.iter().enumerate().rev().find_map(|(i, c)| Some((i, c.iter().rposition(|b| *b == b'}')?)));
+    if let Some((i, brace)) = end {
+        let member = format!(",\"model\":{}", serde_json::Value::from(model));
+        let chunk = out[i].clone();
+        out.splice(i..=i, [chunk.slice(..brace), member.into(), chunk.slice(brace..)]);
     }
     out
 }

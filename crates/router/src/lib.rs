@@ -9,6 +9,7 @@
 mod decide;
 mod head;
 pub mod metrics;
+mod pieces;
 mod pool;
 mod read;
 mod rename;
@@ -19,6 +20,7 @@ mod trace;
 pub use decide::Refused;
 pub use head::RequestHead;
 pub use metrics::Metrics;
+pub use pieces::Pieces;
 pub use pool::{Active, FinishedListener, Pool, PoolOptions};
 pub use read::Reading;
 pub use routed::Routed;

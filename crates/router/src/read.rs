@@ -33,6 +33,8 @@ pub struct Reading {
     pub(crate) bytes: u64,
     /// There is no body to look into, whatever the path.
     headers_only: bool,
+    /// There is one all the same, which the router does not get to see.
+    unseen: bool,
 }
 
 /// How a body is coded.
@@ -85,6 +87,7 @@ impl Reading {
             chunks: Vec::new(),
             bytes: 0,
             headers_only: false,
+            unseen: false,
         }
     }
 
@@ -107,10 +110,22 @@ impl Reading {
     }
 
     /// There is no body, or none that can be looked into before the request must go: what came of one is forgotten, and the request is scheduled by
-    /// what the fleet is like.
-    pub fn without_body(&mut self) {
+    /// what the fleet is like. `unseen`: there is a body.
+    pub fn without_body(&mut self, unseen: bool) {
         self.reader = None;
         self.headers_only = true;
+        self.unseen = unseen;
+    }
+
+    /// Whether the request has a body, seen or not.
+    pub(crate) fn has_body(&self) -> bool {
+        self.bytes > 0 || self.unseen
+    }
+
+    /// The transport cannot go on with it.
+    #[must_use]
+    pub fn refuse(self, refusal: Refusal) -> Refused {
+        decide::refuse_unread(self, refusal)
     }
 
     /// Bytes of the body so far.

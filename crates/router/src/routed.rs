@@ -270,7 +270,7 @@ impl Routed {
         }
     }
 
-    /// The response's head is here.
+    /// The response's head is here. A `status` of 0 is one that the proxy did not tell, and counts as a failure of the engine.
     pub fn response_head(&mut self, status: u16, content_type: Option<&str>, content_encoding: Option<&str>) {
         self.dispatched();
         // There is no other attempt after this: a long response need not hold its request.
@@ -285,7 +285,7 @@ impl Routed {
         }
         self.response.rewriter = rename::rewriter(&self.parts.request, content_type, content_encoding);
         if let Some(decision) = &self.decision {
-            decision.outcome.lock().status = Some(status);
+            decision.outcome.lock().status = (status > 0).then_some(status);
         }
     }
 
@@ -329,11 +329,17 @@ impl Routed {
 
     /// A piece of the response's body is on its way to the client.
     pub fn response_chunk(&mut self, chunk: &[u8]) {
-        if chunk.is_empty() {
+        self.response_pieces(std::iter::once(chunk));
+    }
+
+    /// The same of a piece that lies in several slices.
+    pub fn response_pieces<'a>(&mut self, slices: impl Iterator<Item = &'a [u8]> + Clone) {
+        let bytes: usize = slices.clone().map(<[u8]>::len).sum();
+        if bytes == 0 {
             return;
         }
         let now = self.parts.pool.clock.now();
-        self.response.bytes += chunk.len() as u64;
+        self.response.bytes += bytes as u64;
         match self.response.last_at {
             None => {
                 self.response.first_at = Some(now);
@@ -352,7 +358,7 @@ impl Routed {
         }
         self.response.last_at = Some(now);
         if let Some(usage) = &mut self.response.usage {
-            usage.push(chunk);
+            slices.for_each(|slice| usage.push(slice));
         }
     }
 
@@ -379,7 +385,7 @@ impl Routed {
             .filter(|u| u.prompt <= MAX_TOKENS && u.completion <= MAX_TOKENS)
             .map(|u| Usage { cached: u.cached.map(|cached| cached.min(u.prompt)), ..u });
         let engine_failed = match self.response.status {
-            Some(status) => status >= 400,
+            Some(status) => status >= 400 || status == 0,
             None => how == Termination::Error,
         };
         let r = &self.response;

@@ -282,3 +282,70 @@ fn several_set_cookie_lines_stay_as_they_are() {
         process.exchange("r", &[head("/v1/completions", &[]), body(r#"{"model":"m","prompt":"x"}"#, true), response]);
     assert!(set(of(&answered, "response_headers")[0], "set-cookie").is_empty());
 }
+
+#[test]
+fn a_response_of_the_proxy_itself_passes_before_any_decision() {
+    let mut process = one();
+    let steps = [
+        head("/v1/completions", &[]),
+        body("{\"model\":\"m\",", false),
+        json!({"send": {"type": "response_headers", "headers": [[":status", "408"]], "end_of_stream": false}}),
+        json!({"send": {"type": "response_body", "body": "stream timeout", "end_of_stream": true}}),
+    ];
+    let answered = process.exchange("r", &steps);
+    let kinds: Vec<&str> = answered.received.iter().map(|(_, m)| m["type"].as_str().expect("a type")).collect();
+    assert_eq!(kinds, ["response_headers", "response_body"]);
+    assert_eq!(text(&of(&answered, "response_body")), "stream timeout");
+    assert_eq!(answered.received[1].1["end_of_stream"], true);
+    process.cancel_all();
+    assert_eq!((process.held_bytes(), in_flight(&process)), (0, 0));
+}
+
+#[test]
+fn a_buffered_request_of_trailers_alone_is_refused() {
+    let trailers = json!({"send": {"type": "request_trailers", "headers": []}});
+    let answered = one().exchange("r", &[in_mode("BUFFERED", "NONE", "/any"), trailers]);
+    assert_eq!(answered.received[1].1["status"], 400);
+    assert_eq!(answered.end, Some((0, String::new())));
+}
+
+#[test]
+fn a_buffered_response_is_over_with_its_body_whatever_follows() {
+    let mut process = one();
+    let steps = [
+        in_mode("FULL_DUPLEX_STREAMED", "BUFFERED", "/v1/completions"),
+        body(r#"{"model":"m","prompt":"x"}"#, true),
+        json!({"send": {"type": "response_headers", "headers": [[":status", "200"]], "end_of_stream": false}}),
+        json!({"send": {"type": "response_body", "body": "{}", "end_of_stream": false}}),
+        json!({"client": "closes its side"}),
+    ];
+    process.exchange("r", &steps);
+    let record = serde_json::to_value(&*process.pool.ring.newest(1, None)[0]).expect("JSON");
+    assert_eq!(record["outcome"]["ended"], "natural");
+}
+
+#[test]
+fn a_response_without_a_status_counts_as_a_failure() {
+    let mut process = one();
+    let response = json!({"send": {"type": "response_headers", "headers": [["x", "y"]], "end_of_stream": true}});
+    process.exchange("r", &[head("/v1/completions", &[]), body(r#"{"model":"m","prompt":"x"}"#, true), response]);
+    assert!(process.page().contains(r#"error_code="ModelServerError""#));
+}
+
+#[test]
+fn a_model_that_is_no_name_gives_way_to_the_rewritten_one() {
+    let steps =
+        [head("/v1/completions", &[("x-llm-d-model-name-rewrite", "b")]), body(r#"{"model":null,"prompt":"x"}"#, true)];
+    let answered = one().exchange("r", &steps);
+    let forwarded: Value = serde_json::from_str(&text(&of(&answered, "request_body"))).expect("JSON");
+    assert_eq!(forwarded, json!({"model": "b", "prompt": "x"}));
+}
+
+#[test]
+fn what_the_transport_refuses_is_recorded_and_counted() {
+    let options = ExtProcOptions { max_body_bytes: 20, ..ExtProcOptions::default() };
+    let mut process = Process::with(&setup(&[("10.0.0.1", "8000")]), options);
+    process.exchange("r", &[head("/v1/completions", &[]), body(r#"{"model":"m","prompt":"xxxxxxxxxx"}"#, true)]);
+    let record = serde_json::to_value(&*process.pool.ring.newest(1, None)[0]).expect("JSON");
+    assert_eq!((&record["outcome"]["status"], &record["outcome"]["ended"]), (&json!(413), &json!("refused")));
+}

@@ -29,6 +29,14 @@ pub(super) struct Policy {
 
 /// Suites of Go that are not here: they are no longer thought safe. Naming them is no error, and has no effect.
 const UNSAFE_SUITES: &[&str] = &[
+    "TLS_RSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_RSA_WITH_RC4_128_SHA",
+    "TLS_ECDHE_ECDSA_WITH_RC4_128_SHA",
+    "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_ECDHE_RSA_WITH_3DES_EDE_CBC_SHA",
+    "TLS_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA256",
+    "TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA256",
     "TLS_RSA_WITH_AES_128_CBC_SHA",
     "TLS_RSA_WITH_AES_256_CBC_SHA",
     "TLS_RSA_WITH_AES_128_GCM_SHA256",
@@ -85,6 +93,7 @@ impl Policy {
                 newest.copied().chain(wanted.into_iter().filter(|s| s.tls13().is_none())).collect();
         }
         let versions = if provider.cipher_suites.iter().all(|s| s.tls13().is_some()) {
+            tracing::warn!("no cipher suite of TLS 1.2 is left: only TLS 1.3 is spoken");
             vec![&rustls::version::TLS13]
         } else {
             versions

@@ -21,12 +21,8 @@ Examples:
   pointsman epp --pool-name vllm --config-file epp.yaml
   pointsman epp --pool-name vllm --config-file epp.yaml --secure-serving=false --grpc-port 9002";
 
-/// A boolean as Go's flags have it: bare, or `=true`, or `=false`.
-macro_rules! switch {
-    () => {
-        "true"
-    };
-}
+/// What a bare boolean flag means; others are written `--flag=true` or `--flag=false`, as Go's flags are.
+const BARE: &str = "true";
 
 /// Everything that can be set on the Endpoint Picker. Durations have a unit (`50ms`, `2s`, `1m30s`). Of a flag given twice the last counts, as
 /// in Go: charts add a user's flags to their own. Lists add up.
@@ -62,7 +58,7 @@ pub(crate) struct Epp {
     #[arg(long, value_delimiter = ',', value_name = "PORT,..", help_heading = "Pool")]
     endpoint_target_ports: Vec<i64>,
     /// Let only one of several replicas report ready
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = switch!(), value_name = "BOOL", help_heading = "Pool")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = BARE, value_name = "BOOL", help_heading = "Pool")]
     pub(super) ha_enable_leader_election: bool,
 
     /// EndpointPickerConfig file
@@ -72,17 +68,17 @@ pub(crate) struct Epp {
     #[arg(long, value_name = "YAML", help_heading = "Configuration")]
     pub(super) config_text: Option<String>,
     /// Accept plugins that are not stable yet
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = switch!(), value_name = "BOOL", help_heading = "Configuration")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = BARE, value_name = "BOOL", help_heading = "Configuration")]
     pub(super) allow_experimental_plugins: bool,
 
     /// Ignore the endpoints that the proxy says may serve a request
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = switch!(), value_name = "BOOL", help_heading = "Requests")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = BARE, value_name = "BOOL", help_heading = "Requests")]
     disable_endpoint_subset_filter: bool,
     /// Tell the proxy the score of every endpoint, in dynamic metadata
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = switch!(), value_name = "BOOL", help_heading = "Requests")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = BARE, value_name = "BOOL", help_heading = "Requests")]
     emit_endpoint_scores: bool,
     /// Tell the client the id of the decision, in the response header x-pointsman-decision
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = switch!(), value_name = "BOOL", help_heading = "Requests")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = BARE, value_name = "BOOL", help_heading = "Requests")]
     emit_decision_id: bool,
     /// Largest gRPC message taken: 10MiB, 25MB [default: 4MiB]
     #[arg(long, default_value = "", value_name = "SIZE", hide_default_value = true, help_heading = "Requests")]
@@ -113,7 +109,7 @@ pub(crate) struct Epp {
     #[arg(long, default_value = "1s", value_parser = at_least_10ms, value_name = "TIME", help_heading = "Engines")]
     scrape_timeout: Duration,
     /// Ask engines for their health: an engine that does not answer gets no requests
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = switch!(), action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Engines")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = BARE, action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Engines")]
     engine_health_checks: bool,
     /// Path of the engines' health check; one that answers 404 says nothing. Default: per engine
     #[arg(long, value_parser = path, value_name = "PATH", help_heading = "Engines")]
@@ -129,13 +125,13 @@ pub(crate) struct Epp {
     health_failures: u32,
 
     /// TLS on the external processor's port
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = switch!(), action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Serving")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = BARE, action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Serving")]
     pub(super) secure_serving: bool,
     /// Directory of tls.crt and tls.key [default: a certificate that signs itself]
     #[arg(long, default_value = "", value_name = "DIR", hide_default_value = true, help_heading = "Serving")]
     pub(super) cert_path: String,
     /// Follow the files of --cert-path when they change
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = switch!(), value_name = "BOOL", help_heading = "Serving")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = BARE, value_name = "BOOL", help_heading = "Serving")]
     pub(super) enable_cert_reload: bool,
     /// Authorities whose client certificates the proxy must show (PEM); with --secure-serving
     #[arg(long, value_name = "FILE", help_heading = "Serving")]
@@ -147,7 +143,7 @@ pub(crate) struct Epp {
     #[arg(long, value_delimiter = ',', value_name = "NAME,..", help_heading = "Serving")]
     pub(super) tls_cipher_suites: Vec<String>,
     /// Accepted; the external processor's port always answers health checks
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = switch!(), value_name = "BOOL", help_heading = "Serving")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = BARE, value_name = "BOOL", help_heading = "Serving")]
     pub(super) health_checking: bool,
     /// After SIGTERM: not ready at once, yet serving for this long
     #[arg(long, default_value = "30s", value_parser = duration, value_name = "TIME", help_heading = "Serving")]
@@ -160,7 +156,7 @@ pub(crate) struct Epp {
     pub(super) threads: Option<u16>,
 
     /// Ask whoever reads metrics for a token that the cluster knows
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = switch!(), value_name = "BOOL", help_heading = "Observability")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = BARE, value_name = "BOOL", help_heading = "Observability")]
     pub(super) metrics_endpoint_auth: Option<bool>,
     /// Directory of tls.crt and tls.key for the metrics port
     #[arg(long, default_value = "", value_name = "DIR", hide_default_value = true, help_heading = "Observability")]
@@ -169,13 +165,13 @@ pub(crate) struct Epp {
     #[arg(long, value_name = "FILE", help_heading = "Observability")]
     pub(super) metrics_client_ca_file: Option<PathBuf>,
     /// CPU and heap profiles on the metrics port
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = switch!(), action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Observability")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = BARE, action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Observability")]
     pub(super) enable_pprof: bool,
     /// Metrics of the gRPC streams
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = switch!(), value_name = "BOOL", help_heading = "Observability")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = BARE, value_name = "BOOL", help_heading = "Observability")]
     pub(super) enable_grpc_stream_metrics: bool,
     /// Trace context for engines, and spans where an exporter is set (OTEL_TRACES_EXPORTER=otlp)
-    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = switch!(), action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Observability")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = true, default_missing_value = BARE, action = clap::ArgAction::Set, value_name = "BOOL", help_heading = "Observability")]
     pub(super) tracing: bool,
     /// Address of the admin listener (API of explain and status), or `off`
     #[arg(long, default_value = "127.0.0.1:9091", value_name = "ADDR", help_heading = "Observability")]
@@ -216,7 +212,7 @@ pub(crate) struct Epp {
     #[arg(long, value_parser = ["json", "console"], value_name = "ENCODER", help_heading = "Logging")]
     zap_encoder: Option<String>,
     /// Accepted
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = switch!(), value_name = "BOOL", help_heading = "Logging")]
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = BARE, value_name = "BOOL", help_heading = "Logging")]
     zap_devel: Option<bool>,
     /// Accepted
     #[arg(long, value_parser = ["info", "error", "panic"], value_name = "LEVEL", help_heading = "Logging")]

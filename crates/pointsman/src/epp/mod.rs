@@ -237,8 +237,11 @@ fn grpc_certificates(options: &Epp) -> Result<Option<Certificates>, Failure> {
 }
 
 fn metrics_certificates(options: &Epp) -> Result<Option<Certificates>, Failure> {
-    if options.metrics_endpoint_auth == Some(true) {
-        tracing::warn!("--metrics-endpoint-auth has no effect without Kubernetes: tokens are checked by the cluster");
+    let open_tls = !options.metrics_cert_dir.is_empty() && options.metrics_client_ca_file.is_none();
+    if options.metrics_endpoint_auth == Some(true) || open_tls {
+        tracing::warn!(
+            "the metrics port asks nobody for a token: --metrics-endpoint-auth needs Kubernetes, which checks tokens"
+        );
     }
     if options.metrics_cert_dir.is_empty() {
         return Ok(None);
