@@ -20,7 +20,7 @@ use crate::routes::metrics;
 const PROFILES: &str = "\
 <html><head><title>/debug/pprof/</title></head><body>
 <p>Profiles in pprof format, for <code>go tool pprof</code> and its like.</p>
-<ul><li><a href=\"profile?seconds=10\">profile</a> (CPU)</li><li><a href=\"heap\">heap</a></li><li><a href=\"cmdline\">cmdline</a></li></ul>
+<ul><li><a href=\"profile?seconds=10\">profile</a> (CPU)</li><li><a href=\"heap?seconds=10\">heap</a></li><li><a href=\"cmdline\">cmdline</a></li></ul>
 </body></html>
 ";
 

@@ -410,6 +410,9 @@ impl Call for Exchange {
     }
 
     fn ended(&mut self, status: &Status, out: &mut Out) {
+        if status.code == Code::ResourceExhausted {
+            self.shared.too_large(&status.message);
+        }
         if status.code == Code::Unavailable && matches!(self.state, State::Reading(_)) {
             let message = "this endpoint picker is shutting down";
             let refusal = Refusal::new(ErrorCode::ServiceUnavailable, message).because(DropReason::ShuttingDown);

@@ -26,6 +26,8 @@ pub struct Shared {
     pub(crate) streams: Option<StreamMetrics>,
     /// Which pairs of body modes were met, one bit each.
     met: AtomicU64,
+    /// Messages that were too large.
+    too_large: AtomicU64,
 }
 
 impl Shared {
@@ -33,13 +35,32 @@ impl Shared {
     #[must_use]
     pub fn new(pool: Arc<Pool>, options: ExtProcOptions) -> Arc<Self> {
         let streams = options.stream_metrics.then(|| StreamMetrics::register(&pool.metrics, Arc::clone(&pool.clock)));
-        Arc::new(Self { pool, options, budget: Budget::default(), streams, met: AtomicU64::new(0) })
+        Arc::new(Self {
+            pool,
+            options,
+            budget: Budget::default(),
+            streams,
+            met: AtomicU64::new(0),
+            too_large: AtomicU64::new(0),
+        })
     }
 
     /// Request bytes held now, over all exchanges.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.budget.held()
+    }
+
+    /// Says in the log that a message was too large: the first one, and each time their number has doubled.
+    pub(crate) fn too_large(&self, status: &str) {
+        let count = self.too_large.fetch_add(1, Ordering::Relaxed) + 1;
+        if count.is_power_of_two() {
+            tracing::warn!(
+                count,
+                status,
+                "the proxy got no answer to a message that is too large (--grpc-max-recv-msg-size); its client gets 500"
+            );
+        }
     }
 
     /// Says in the log which body modes a proxy uses, once for each pair.
@@ -53,7 +74,8 @@ impl Shared {
         let source = if said.is_some() { "it says so" } else { "assumed, as it does not say" };
         tracing::info!(request_body_mode = request, response_body_mode = response, "a proxy connected ({source})");
         let lost = match modes.request {
-            BodyMode::FullDuplex | BodyMode::Buffered => None,
+            BodyMode::FullDuplex => None,
+            BodyMode::Buffered => Some("the proxy refuses bodies beyond its own buffer by itself, with 413"),
             BodyMode::BufferedPartial => Some("long request bodies are routed by load, without a look at the prompt"),
             BodyMode::Streamed | BodyMode::None => {
                 Some("requests are routed by load, without a look at model or prompt, and models are not rewritten")
@@ -61,6 +83,11 @@ impl Shared {
         };
         if let Some(lost) = lost {
             tracing::warn!("request_body_mode {request}: {lost}; set it to FULL_DUPLEX_STREAMED");
+        }
+        if matches!(modes.response, BodyMode::Buffered | BodyMode::BufferedPartial) {
+            tracing::warn!(
+                "response_body_mode {response}: clients get no stream, every response is held to its end; set it to FULL_DUPLEX_STREAMED"
+            );
         }
         if modes.response == BodyMode::None {
             tracing::warn!(

@@ -132,6 +132,9 @@ fn apply(fleet: &Fleet, fixed: &[EndpointMeta], file: &EndpointsFile, bytes: &[u
     };
     let changes = fleet.replace_all([fixed, &listed].concat());
     tracing::info!(file = %path, endpoints = listed.len(), changes = changes.len(), "endpoints file loaded");
+    if listed.is_empty() {
+        tracing::warn!(file = %path, "the endpoints file lists nobody: every request is refused until it does (is its key `endpoints`?)");
+    }
     tell(&changes);
 }
 
