@@ -306,8 +306,17 @@ fn endpoints_file_is_fine(folder: &tempfile::TempDir, text: &str) {
 }
 
 /// Flags of other programs that the docs speak of.
-const FOREIGN: [&str; 7] =
-    ["--bench", "--enable-prompt-tokens-details", "--release", "--reuse-values", "--target", "--test", "--tool"];
+const FOREIGN: [&str; 9] = [
+    "--bench",
+    "--enable-prompt-tokens-details",
+    "--only",
+    "--release",
+    "--reuse-values",
+    "--server",
+    "--target",
+    "--test",
+    "--tool",
+];
 
 #[test]
 fn every_flag_in_the_docs_exists() {
