@@ -1,9 +1,10 @@
-//! Ports and signals.
+//! Ports, signals, and the stages of a process.
 
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
 
 use crate::failure::Failure;
 
@@ -57,4 +58,10 @@ impl StopSignals {
             _ = self.int.recv() => {}
         }
     }
+}
+
+/// Waits until the process has come as far in its life as `wanted`.
+pub(crate) async fn reached<S: PartialOrd>(mut stage: watch::Receiver<S>, wanted: S) {
+    // A sender that is gone means that the process is over, too.
+    let _ = stage.wait_for(|now| *now >= wanted).await;
 }

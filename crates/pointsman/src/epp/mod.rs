@@ -31,7 +31,7 @@ use tokio::sync::watch;
 use crate::check::{checked, read};
 use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
-use crate::listen::{StopSignals, cannot_listen};
+use crate::listen::{StopSignals, cannot_listen, reached};
 use crate::serve::{hang_ups, housekeeping};
 use crate::telemetry::Traces;
 use crate::terminal::Paint;
@@ -94,11 +94,6 @@ enum Stage {
     Serving,
     Stopping,
     Stopped,
-}
-
-async fn reached(mut stage: watch::Receiver<Stage>, wanted: Stage) {
-    // A sender that is gone means that the process is over, too.
-    let _ = stage.wait_for(|now| *now >= wanted).await;
 }
 
 async fn serve(options: Epp, compiled: Compiled, states: Arc<LearnedStates>) -> Result<Exit, Failure> {

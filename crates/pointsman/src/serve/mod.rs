@@ -22,7 +22,7 @@ use tokio::sync::watch;
 
 use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
-use crate::listen::{cannot_listen, stop_signal};
+use crate::listen::{cannot_listen, reached, stop_signal};
 use crate::telemetry::Traces;
 use crate::terminal::Paint;
 use crate::wiring::{Wanted, Wiring, first_look};
@@ -157,11 +157,6 @@ enum Stage {
     Running,
     Draining,
     Drained,
-}
-
-async fn reached(mut stage: watch::Receiver<Stage>, wanted: Stage) {
-    // A sender that is gone means that the process is over, too.
-    let _ = stage.wait_for(|now| *now >= wanted).await;
 }
 
 /// The first signal begins the drain, the second one ends the process.
