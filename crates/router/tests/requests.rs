@@ -388,7 +388,7 @@ fn a_rewrite_names_the_model_in_a_body_that_names_none_and_refuses_a_compressed_
     let rewrite = ("x-llm-d-model-name-rewrite", "a \"b\"");
     let routed = bench.send(&[rewrite], r#" {"prompt":"x"}"#).expect("routed");
     let sent: Vec<u8> = routed.body().iter().flat_map(|c| c.to_vec()).collect();
-    assert_eq!(String::from_utf8(sent).expect("text"), r#" {"model":"a \"b\"","prompt":"x"}"#);
+    assert_eq!(String::from_utf8(sent).expect("text"), r#" {"prompt":"x","model":"a \"b\""}"#);
     let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
     gz.write_all(br#"{"model":"m","prompt":"x"}"#).expect("in memory");
     let refused =
