@@ -142,7 +142,8 @@ where
         .auto_date_header(false)
         .max_concurrent_streams(None)
         .max_pending_accept_reset_streams(RESETS)
-        .max_local_error_reset_streams(RESETS)
+        // Over the whole life of a connection: any number would one day end a busy one, and what is under way on it.
+        .max_local_error_reset_streams(None)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW)
         .max_header_list_size(64 << 10)

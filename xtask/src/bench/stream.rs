@@ -33,6 +33,8 @@ impl Connection {
         let stream = TcpStream::connect(address).await.context("cannot connect to the picker")?;
         stream.set_nodelay(true).context("cannot set TCP_NODELAY")?;
         let mut builder = h2::client::Builder::new();
+        // What the picker sends to a request that was given up is reset by the library, which would give the connection up after 1,024 of them.
+        builder.max_local_error_reset_streams(None).max_concurrent_reset_streams(4096);
         builder.initial_window_size(STREAM_WINDOW).initial_connection_window_size(CONNECTION_WINDOW);
         let (requests, connection) = builder.handshake(stream).await.context("no HTTP/2 with the picker")?;
         tokio::spawn(async move {
