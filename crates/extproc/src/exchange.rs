@@ -19,7 +19,7 @@ use bytes::Bytes;
 use pointsman_core::{DropReason, ErrorCode, Refusal};
 use pointsman_grpc::{Call, Code, Cursor, Message, Out, Rope, Status};
 use pointsman_router::metrics::{OpenStream, StreamMetrics};
-use pointsman_router::{Pieces, Reading, Routed};
+use pointsman_router::{Reading, Routed};
 use pointsman_scheduling::Termination;
 
 use crate::answer::{self, Destination};
@@ -59,7 +59,6 @@ struct Arriving {
     forged: Vec<(Box<str>, Box<str>)>,
     made_id: bool,
     held: Held,
-    pieces: Pieces,
 }
 
 struct Going {
@@ -123,7 +122,7 @@ impl Exchange {
         let reading = pool.begin(head.head);
         let held = self.shared.budget.nothing();
         let (forged, made_id) = (head.forged, head.made_id);
-        self.state = State::Reading(Box::new(Arriving { reading, forged, made_id, held, pieces: Pieces::default() }));
+        self.state = State::Reading(Box::new(Arriving { reading, forged, made_id, held }));
         match self.modes.request {
             _ if headers.end => self.decide(Seen::Nothing, metadata, out),
             BodyMode::FullDuplex => Ok(()),
@@ -149,12 +148,9 @@ impl Exchange {
             self.refuse(Refusal::new(ErrorCode::PayloadTooLarge, message), out);
             return Ok(());
         }
-        let Arriving { reading, pieces, .. } = &mut **arriving;
-        let mut beside = 0;
-        for piece in body.bytes.pieces() {
-            beside += pieces.push(piece.clone(), body.end, |piece| reading.push(piece)) as u64;
-        }
-        if !arriving.held.take(bytes + beside, options.buffer_budget_bytes) {
+        let reading = &mut arriving.reading;
+        let beside: usize = body.bytes.pieces().map(|piece| reading.take(piece.clone(), body.end)).sum();
+        if !arriving.held.take(bytes + beside as u64, options.buffer_budget_bytes) {
             let limit = options.buffer_budget_bytes;
             let message = format!("too many request bytes are being held (limit {limit}); try again later");
             let refusal = Refusal::new(ErrorCode::ServiceUnavailable, message).because(DropReason::Saturated);
@@ -193,8 +189,7 @@ impl Exchange {
     /// Makes the decision and tells it. `end`: nothing of the request follows its body.
     fn decide_with(&mut self, seen: Seen, end: bool, metadata: Option<&Cursor>, out: &mut Out) -> Result<(), Status> {
         let State::Reading(arriving) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
-        let Arriving { mut reading, forged, made_id, held, mut pieces } = *arriving;
-        pieces.finish(|piece| reading.push(piece));
+        let Arriving { mut reading, forged, made_id, held } = *arriving;
         let shared = Arc::clone(&self.shared);
         let options = &shared.options;
         let hinted = options.subset_filter && (seen == Seen::All || !options.keeps(Compat::SubsetNotForBodyless));

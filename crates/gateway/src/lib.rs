@@ -9,7 +9,7 @@
 //! 1. `listener`: a connection is accepted, served, and let finish at shutdown (`activity` closes those that only sit there, and those
 //!    whose client takes nothing any more; of several responses over HTTP/2, `stall` ends the one).
 //! 2. `gateway`: what is not routed is answered (`/healthz`, `/readyz`, and `models` for `GET /v1/models`).
-//! 3. `read`: the body goes to the router chunk by chunk, under the `budget` for all bytes held (the router's `Pieces` join crumbs).
+//! 3. `read`: the body goes to the router chunk by chunk, under the `budget` for all bytes held.
 //! 4. `forward`: the request goes to the chosen endpoint over a kept connection (`upstream`), without the headers that end here (`hop`); an
 //!    endpoint that fails before its response begins is told to `ejection`, and the router names the next best.
 //! 5. `stream`: response bytes pass by reference; a break after the first byte ends an event stream with an error event and any other

@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use pointsman_core::headers::{self, REQUEST_ID};
 use pointsman_core::{DropReason, ErrorCode, Nanos, Refusal, uuid_v4};
-use pointsman_router::{Pieces, Reading, RequestHead};
+use pointsman_router::{Reading, RequestHead};
 use tokio::time::{Duration, timeout};
 
 use crate::answer::{self, Body};
@@ -65,7 +65,7 @@ pub(crate) async fn body(
     if body.size_hint().lower() > options.max_body_bytes {
         return Err(refuse_large(shared, parts, body));
     }
-    let (mut total, mut pieces) = (0_u64, Pieces::default());
+    let mut total = 0_u64;
     while !body.is_end_stream() {
         let frame = match timeout(options.body_read_timeout, body.frame()).await {
             Ok(Some(Ok(frame))) => frame,
@@ -86,7 +86,7 @@ pub(crate) async fn body(
             return Err(refuse_large(shared, parts, body));
         }
         let bytes = chunk.len();
-        let beside = pieces.push(chunk, body.is_end_stream(), |piece| reading.push(piece));
+        let beside = reading.take(chunk, body.is_end_stream());
         if !held.take(bytes + beside, options.buffer_budget_bytes) {
             drop(held);
             shared.metrics.refuse("buffer_budget");
@@ -99,7 +99,6 @@ pub(crate) async fn body(
             return Err(Stop::Answer(Box::new(response)));
         }
     }
-    pieces.finish(|piece| reading.push(piece));
     Ok(held)
 }
 

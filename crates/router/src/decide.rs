@@ -70,23 +70,7 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     let parsed = reading.parsed();
     steps.read = laps.lap();
     let understood = laps.then;
-    let id: Arc<str> = reading.head.header(pointsman_core::headers::REQUEST_ID).unwrap_or_default().into();
-    let early = |refusal, model: Arc<str>, steps, trace| {
-        let series = pool.metrics.unread(&model);
-        if reading.has_body() {
-            series.received();
-        }
-        let sketch = Sketch {
-            reading: &reading,
-            target: Arc::clone(&model),
-            model,
-            request_id: Arc::clone(&id),
-            tokens: 0,
-            blocks: 0,
-            steps,
-        };
-        refuse(&pool, &series, sketch, refusal, &fleet, Box::new([]), trace)
-    };
+    let early = |refusal, model, steps, trace| refuse_early(&reading, &fleet, refusal, model, steps, trace);
     let parsed = match parsed {
         Ok(parsed) => parsed,
         Err(refusal) => return Err(early(refusal, "".into(), steps, trace)),
@@ -112,23 +96,34 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
 
 /// Refuses what was not read to its end.
 pub(crate) fn refuse_unread(mut reading: Reading, refusal: Refusal) -> Refused {
-    let pool = Arc::clone(&reading.pool);
-    let fleet = pool.fleet.snapshot();
-    let trace = reading.trace.take();
-    let series = pool.metrics.unread("");
+    let (fleet, trace) = (reading.pool.fleet.snapshot(), reading.trace.take());
+    refuse_early(&reading, &fleet, refusal, "".into(), Steps::default(), trace)
+}
+
+/// Refuses a request before its candidates are looked at.
+fn refuse_early(
+    reading: &Reading,
+    fleet: &Arc<Snapshot>,
+    refusal: Refusal,
+    model: Arc<str>,
+    steps: Steps,
+    trace: Option<Trace>,
+) -> Refused {
+    let pool = &reading.pool;
+    let series = pool.metrics.unread(&model);
     if reading.has_body() {
         series.received();
     }
     let sketch = Sketch {
-        reading: &reading,
-        model: "".into(),
-        target: "".into(),
+        reading,
+        target: Arc::clone(&model),
+        model,
         request_id: reading.head.header(pointsman_core::headers::REQUEST_ID).unwrap_or_default().into(),
         tokens: 0,
         blocks: 0,
-        steps: Steps::default(),
+        steps,
     };
-    refuse(&pool, &series, sketch, refusal, &fleet, Box::new([]), trace)
+    refuse(pool, &series, sketch, refusal, fleet, Box::new([]), trace)
 }
 
 fn schedule(
@@ -257,7 +252,7 @@ fn schedule(
         steps,
     };
     let decision = record(pool, sketch, fleet, profiles, hashes, outcome);
-    if reading.bytes > 0 {
+    if reading.has_body() {
         pool.metrics.processed(laps.then.since(reading.head.received));
     }
     routed.on_record(

@@ -20,7 +20,6 @@ mod trace;
 pub use decide::Refused;
 pub use head::RequestHead;
 pub use metrics::Metrics;
-pub use pieces::Pieces;
 pub use pool::{Active, FinishedListener, Pool, PoolOptions};
 pub use read::Reading;
 pub use routed::Routed;

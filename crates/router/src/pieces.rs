@@ -11,13 +11,13 @@ const OVERHEAD: usize = 128;
 
 /// Joins what comes in crumbs. Kept one by one, each of them would cost its handle and hold on to the buffer it was read into, many times its own size.
 #[derive(Debug, Default)]
-pub struct Pieces {
+pub(crate) struct Pieces {
     joined: BytesMut,
 }
 
 impl Pieces {
     /// Takes the next piece, and hands on, in order, what is ready to be kept. Returns what that costs beside the bytes.
-    pub fn push(&mut self, piece: Bytes, last: bool, mut keep: impl FnMut(Bytes)) -> usize {
+    pub(crate) fn push(&mut self, piece: Bytes, last: bool, mut keep: impl FnMut(Bytes)) -> usize {
         let begins = self.joined.is_empty();
         if piece.is_empty() {
             return 0;
@@ -37,7 +37,7 @@ impl Pieces {
     }
 
     /// Hands on what is left.
-    pub fn finish(&mut self, mut keep: impl FnMut(Bytes)) {
+    pub(crate) fn finish(&mut self, mut keep: impl FnMut(Bytes)) {
         if !self.joined.is_empty() {
             keep(std::mem::take(&mut self.joined).freeze());
         }

@@ -2,6 +2,7 @@
 
 use crate::decide::{self, Refused};
 use crate::head::RequestHead;
+use crate::pieces::Pieces;
 use crate::pool::{Active, Pool};
 use crate::routed::Routed;
 use crate::trace::Trace;
@@ -30,6 +31,7 @@ pub struct Reading {
     reader: Option<Box<BodyReader>>,
     coding: Coding,
     pub(crate) chunks: Vec<Bytes>,
+    pieces: Pieces,
     pub(crate) bytes: u64,
     /// There is no body to look into, whatever the path.
     headers_only: bool,
@@ -85,6 +87,7 @@ impl Reading {
             reader,
             coding,
             chunks: Vec::new(),
+            pieces: Pieces::default(),
             bytes: 0,
             headers_only: false,
             unseen: false,
@@ -93,15 +96,19 @@ impl Reading {
 
     /// The next piece of the body.
     pub fn push(&mut self, chunk: Bytes) {
-        if chunk.is_empty() {
-            return;
-        }
+        self.take(chunk, true);
+    }
+
+    /// The next piece of a body that may come in crumbs, which are joined. `last`: nothing follows. Returns the bytes that keeping it costs beside
+    /// its own.
+    pub fn take(&mut self, chunk: Bytes, last: bool) -> usize {
         self.bytes += chunk.len() as u64;
         // A compressed body is inflated when it is complete: what it grows to is then held for the moment of the decision only.
-        if let Some(reader) = self.reader.as_mut().filter(|_| self.coding == Coding::Plain) {
+        if let Some(reader) = self.reader.as_mut().filter(|_| self.coding == Coding::Plain && !chunk.is_empty()) {
             reader.push(&chunk);
         }
-        self.chunks.push(chunk);
+        let chunks = &mut self.chunks;
+        self.pieces.push(chunk, last, |piece| chunks.push(piece))
     }
 
     /// Only these endpoints may serve it (`ip:port` or `ip`).
@@ -138,7 +145,9 @@ impl Reading {
     ///
     /// # Errors
     /// The refusal for the client, with its record.
-    pub fn decide(self) -> Result<Routed, Refused> {
+    pub fn decide(mut self) -> Result<Routed, Refused> {
+        let chunks = &mut self.chunks;
+        self.pieces.finish(|piece| chunks.push(piece));
         decide::decide(self)
     }
 
@@ -172,7 +181,7 @@ impl Reading {
 fn inflate(chunks: &[Bytes]) -> Result<Bytes, Refusal> {
     let mut inflated = Vec::new();
     let mut rest = chunks.iter().map(|c| &c[..]).collect::<VecDeque<&[u8]>>();
-    let mut decoder = MultiGzDecoder::new(Pieces(&mut rest)).take(MAX_INFLATED as u64 + 1);
+    let mut decoder = MultiGzDecoder::new(Compressed(&mut rest)).take(MAX_INFLATED as u64 + 1);
     if let Err(error) = decoder.read_to_end(&mut inflated) {
         let message = format!("error unmarshaling request bodyMap: not valid gzip: {error}");
         return Err(Refusal::new(ErrorCode::BadRequest, message));
@@ -185,9 +194,9 @@ fn inflate(chunks: &[Bytes]) -> Result<Bytes, Refusal> {
 }
 
 /// Reads the pieces of a body one after the other.
-struct Pieces<'a, 'b>(&'a mut VecDeque<&'b [u8]>);
+struct Compressed<'a, 'b>(&'a mut VecDeque<&'b [u8]>);
 
-impl Read for Pieces<'_, '_> {
+impl Read for Compressed<'_, '_> {
     fn read(&mut self, buf: &mut [u8]) -> std::io::Result<usize> {
         while let Some(first) = self.0.front_mut() {
             if first.is_empty() {
