@@ -57,13 +57,9 @@ impl Destination<'_> {
         for (name, value) in trace.iter().flat_map(TraceHeaders::iter) {
             set_header(w, name, value.as_bytes());
         }
-        if self.options.keeps(Compat::SetAllHeaders) {
-            // What a body-less request came with was never stored, upstream.
-            if self.scored {
-                self.set_again(w, sent);
-            } else if self.made_id {
-                self.set_id(w, sent);
-            }
+        // What a body-less request came with was never stored, upstream.
+        if self.scored && self.options.keeps(Compat::SetAllHeaders) {
+            self.set_again(w, sent, trace.is_some());
         } else if self.made_id {
             self.set_id(w, sent);
         }
@@ -92,8 +88,7 @@ impl Destination<'_> {
     }
 
     /// Every header once, the last of those of one name, but for those that the picker owns.
-    fn set_again(&self, w: &mut Writer, sent: &[(Box<str>, Box<str>)]) {
-        let traced = self.routed.trace_headers().is_some();
+    fn set_again(&self, w: &mut Writer, sent: &[(Box<str>, Box<str>)], traced: bool) {
         for (i, (name, value)) in sent.iter().enumerate() {
             let later = sent[i + 1..].iter().any(|(other, _)| other == name);
             let ours = is_system_owned(name) || traced && pointsman_trace::HEADERS.contains(&&**name);

@@ -19,17 +19,6 @@ impl Compat {
     /// All of them.
     pub const ALL: &[Self] =
         &[Self::SetAllHeaders, Self::KeepControlHeaders, Self::SubsetAnyPort, Self::SubsetNotForBodyless];
-
-    /// As it is written on the command line.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SetAllHeaders => "set-all-headers",
-            Self::KeepControlHeaders => "keep-control-headers",
-            Self::SubsetAnyPort => "subset-any-port",
-            Self::SubsetNotForBodyless => "subset-not-for-bodyless",
-        }
-    }
 }
 
 /// Options of the transport.

@@ -88,10 +88,7 @@ impl Cursor {
     /// # Errors
     /// When the bytes are not a field.
     pub fn field(&mut self) -> Result<Option<(u32, WireType)>, WireError> {
-        if self.rope.is_empty() {
-            return Ok(None);
-        }
-        split_tag(self.varint()?).map(Some)
+        field(&mut self.rope)
     }
 
     /// A varint.
@@ -99,19 +96,7 @@ impl Cursor {
     /// # Errors
     /// When it has no end within ten bytes.
     pub fn varint(&mut self) -> Result<u64, WireError> {
-        let mut value = 0_u64;
-        for shift in (0..70).step_by(7) {
-            let Some(byte) = self.rope.chunk().first().copied() else { return Err(WireError) };
-            self.rope.advance(1);
-            if shift == 63 && byte > 1 {
-                return Err(WireError);
-            }
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                return Ok(value);
-            }
-        }
-        Err(WireError)
+        varint(&mut self.rope)
     }
 
     /// An eight-byte number.
@@ -122,17 +107,12 @@ impl Cursor {
         if self.rope.remaining() < 8 { Err(WireError) } else { Ok(self.rope.get_u64_le()) }
     }
 
-    fn length(&mut self) -> Result<usize, WireError> {
-        let length = usize::try_from(self.varint()?).map_err(|_| WireError)?;
-        if length > self.rope.remaining() { Err(WireError) } else { Ok(length) }
-    }
-
     /// The bytes of a length field in one slice; copied only when they lie in several.
     ///
     /// # Errors
     /// When there are fewer bytes than it says.
     pub fn bytes(&mut self) -> Result<Bytes, WireError> {
-        let length = self.length()?;
+        let length = length(&mut self.rope)?;
         Ok(self.rope.copy_to_bytes(length))
     }
 
@@ -141,7 +121,7 @@ impl Cursor {
     /// # Errors
     /// When there are fewer bytes than it says.
     pub fn pieces(&mut self, mut take: impl FnMut(Bytes)) -> Result<(), WireError> {
-        let mut left = self.length()?;
+        let mut left = length(&mut self.rope)?;
         while left > 0 {
             let n = self.rope.chunk().len().min(left);
             take(self.rope.copy_to_bytes(n));
@@ -165,17 +145,7 @@ impl Cursor {
     /// # Errors
     /// When there are fewer bytes than it needs.
     pub fn skip(&mut self, wire: WireType) -> Result<(), WireError> {
-        let length = match wire {
-            WireType::Varint => return self.varint().map(drop),
-            WireType::Fixed64 => 8,
-            WireType::Fixed32 => 4,
-            WireType::Length => self.length()?,
-        };
-        if length > self.rope.remaining() {
-            return Err(WireError);
-        }
-        self.rope.advance(length);
-        Ok(())
+        skip(&mut self.rope, wire)
     }
 }
 
@@ -189,10 +159,7 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// When the bytes are not a field.
     pub fn field(&mut self) -> Result<Option<(u32, WireType)>, WireError> {
-        if self.0.is_empty() {
-            return Ok(None);
-        }
-        split_tag(self.varint()?).map(Some)
+        field(&mut self.0)
     }
 
     /// A varint.
@@ -200,18 +167,7 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// When it has no end within ten bytes.
     pub fn varint(&mut self) -> Result<u64, WireError> {
-        let mut value = 0_u64;
-        for (i, byte) in self.0.iter().enumerate().take(10) {
-            if i == 9 && *byte > 1 {
-                break;
-            }
-            value |= u64::from(byte & 0x7f) << (7 * i);
-            if *byte < 0x80 {
-                self.0 = &self.0[i + 1..];
-                return Ok(value);
-            }
-        }
-        Err(WireError)
+        varint(&mut self.0)
     }
 
     /// The bytes of a length field.
@@ -219,12 +175,8 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// When there are fewer bytes than it says.
     pub fn bytes(&mut self) -> Result<&'a [u8], WireError> {
-        let length = usize::try_from(self.varint()?).map_err(|_| WireError)?;
-        self.take(length)
-    }
-
-    fn take(&mut self, length: usize) -> Result<&'a [u8], WireError> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(WireError)?;
+        let length = length(&mut self.0)?;
+        let (taken, rest) = self.0.split_at(length);
         self.0 = rest;
         Ok(taken)
     }
@@ -234,17 +186,16 @@ impl<'a> Fields<'a> {
     /// # Errors
     /// When there are fewer bytes than it needs.
     pub fn skip(&mut self, wire: WireType) -> Result<(), WireError> {
-        match wire {
-            WireType::Varint => self.varint().map(drop),
-            WireType::Fixed64 => self.take(8).map(drop),
-            WireType::Fixed32 => self.take(4).map(drop),
-            WireType::Length => self.bytes().map(drop),
-        }
+        skip(&mut self.0, wire)
     }
 }
 
-fn split_tag(tag: u64) -> Result<(u32, WireType), WireError> {
-    let tag = u32::try_from(tag).map_err(|_| WireError)?;
+/// Number and type of the next field; `None` at the end.
+fn field(from: &mut impl Buf) -> Result<Option<(u32, WireType)>, WireError> {
+    if !from.has_remaining() {
+        return Ok(None);
+    }
+    let tag = u32::try_from(varint(from)?).map_err(|_| WireError)?;
     let wire = match tag & 7 {
         0 => WireType::Varint,
         1 => WireType::Fixed64,
@@ -252,7 +203,43 @@ fn split_tag(tag: u64) -> Result<(u32, WireType), WireError> {
         5 => WireType::Fixed32,
         _ => return Err(WireError),
     };
-    if tag >> 3 == 0 { Err(WireError) } else { Ok((tag >> 3, wire)) }
+    if tag >> 3 == 0 { Err(WireError) } else { Ok(Some((tag >> 3, wire))) }
+}
+
+fn varint(from: &mut impl Buf) -> Result<u64, WireError> {
+    let mut value = 0_u64;
+    for shift in (0..70).step_by(7) {
+        let Some(byte) = from.chunk().first().copied() else { return Err(WireError) };
+        from.advance(1);
+        if shift == 63 && byte > 1 {
+            return Err(WireError);
+        }
+        value |= u64::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Ok(value);
+        }
+    }
+    Err(WireError)
+}
+
+/// The length of a field, as many bytes as are there at most.
+fn length(from: &mut impl Buf) -> Result<usize, WireError> {
+    let length = usize::try_from(varint(from)?).map_err(|_| WireError)?;
+    if length > from.remaining() { Err(WireError) } else { Ok(length) }
+}
+
+fn skip(from: &mut impl Buf, wire: WireType) -> Result<(), WireError> {
+    let length = match wire {
+        WireType::Varint => return varint(from).map(drop),
+        WireType::Fixed64 => 8,
+        WireType::Fixed32 => 4,
+        WireType::Length => length(from)?,
+    };
+    if length > from.remaining() {
+        return Err(WireError);
+    }
+    from.advance(length);
+    Ok(())
 }
 
 #[cfg(test)]
