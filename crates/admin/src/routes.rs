@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use hyper::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode, Uri};
+use pointsman_core::percent_decoded;
 use pointsman_scheduling::record::{Decision, DecisionId};
 use serde::Serialize;
 use serde_json::json;
@@ -131,7 +132,7 @@ fn changes(path: &str) -> Option<(&str, bool)> {
 }
 
 fn change(view: &impl View, guard: &Guard, ask: &Ask<'_>, name: &str, out: bool) -> Reply {
-    let Some(name) = decoded(name) else {
+    let Some(name) = percent_decoded(name) else {
         return fault(StatusCode::BAD_REQUEST, "the endpoint's name is not valid percent-encoded UTF-8");
     };
     let fleet = view.fleet();
@@ -197,22 +198,6 @@ pub(crate) fn metrics(view: &impl View, headers: &HeaderMap) -> Reply {
     let openmetrics = headers.get_all(ACCEPT).iter().any(accepts);
     let content_type = if openmetrics { OPENMETRICS } else { PROMETHEUS };
     with_type(StatusCode::OK, content_type, view.metrics(openmetrics))
-}
-
-/// Percent-decoding of a path; `None` when it is broken.
-fn decoded(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(b) = bytes.next() {
-        if b == b'%' {
-            let mut digit = || bytes.next().and_then(|d| (d as char).to_digit(16));
-            let (high, low) = (digit()?, digit()?);
-            out.push((high * 16 + low) as u8);
-        } else {
-            out.push(b);
-        }
-    }
-    String::from_utf8(out).ok()
 }
 
 fn clipped(text: &str) -> String {

@@ -8,9 +8,11 @@ mod clock;
 mod hash;
 pub mod headers;
 mod identity;
+mod percent;
 mod refusal;
 
 pub use clock::{Clock, ManualClock, Nanos, SystemClock};
 pub use hash::{BlockHash, chain, chain_seed, xxh64};
 pub use identity::{EndpointName, Slot, uuid_v4};
+pub use percent::percent_decoded;
 pub use refusal::{DropReason, ErrorCode, Refusal};

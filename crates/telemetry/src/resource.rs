@@ -3,6 +3,7 @@
 use crate::{Build, Variables};
 use opentelemetry::KeyValue;
 use opentelemetry_sdk::Resource;
+use pointsman_core::percent_decoded;
 
 const ATTRIBUTES: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
@@ -17,7 +18,7 @@ pub(crate) fn of(build: &Build, variables: Variables<'_>) -> (Resource, Vec<Stri
     ];
     let given = variables.get(ATTRIBUTES).unwrap_or_default();
     for pair in given.split(',').map(str::trim).filter(|p| !p.is_empty()) {
-        let parsed = pair.split_once('=').and_then(|(k, v)| Some((k.trim().to_owned(), decoded(v.trim())?)));
+        let parsed = pair.split_once('=').and_then(|(k, v)| Some((k.trim().to_owned(), percent_decoded(v.trim())?)));
         match parsed.filter(|(key, _)| !key.is_empty()) {
             Some((key, value)) => attributes.push(KeyValue::new(key, value)),
             None => malformed.push(format!("{ATTRIBUTES}: {pair:?} is not key=value, and is left out")),
@@ -28,22 +29,6 @@ pub(crate) fn of(build: &Build, variables: Variables<'_>) -> (Resource, Vec<Stri
     }
     // Of two values of one key, the later one counts.
     (Resource::builder_empty().with_attributes(attributes).build(), malformed)
-}
-
-/// Percent-decoding; `None` when it is broken.
-fn decoded(text: &str) -> Option<String> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut bytes = text.bytes();
-    while let Some(b) = bytes.next() {
-        if b == b'%' {
-            let mut digit = || bytes.next().and_then(|d| (d as char).to_digit(16));
-            let (high, low) = (digit()?, digit()?);
-            out.push((high * 16 + low) as u8);
-        } else {
-            out.push(b);
-        }
-    }
-    String::from_utf8(out).ok()
 }
 
 #[cfg(test)]
