@@ -10,7 +10,9 @@ use pointsman_router::Pool;
 use pointsman_sources::{
     Counters, Discovery, EndpointsFile, ScrapeSource, Sources, SourcesOptions, TlsClient, TlsOptions, endpoints_of,
 };
+use tokio::signal::unix::{SignalKind, signal};
 
+use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
 
 /// What was said about endpoints.
@@ -131,4 +133,35 @@ pub(crate) async fn first_look(pool: &Pool, at_most: Duration) {
         }
     };
     let _ = tokio::time::timeout(at_most, looked).await;
+}
+
+/// What every process that routes does beside: its finished decisions go to the log, if there is one, plugins get their slow work done, and a SIGHUP
+/// opens the log anew.
+pub(crate) fn keep_house(pool: &Arc<Pool>, log: Option<&Arc<DecisionLog>>) {
+    if let Some(log) = log {
+        pool.metrics.register(|registry| log.counts().register(registry));
+        let log = Arc::clone(log);
+        pool.on_finished(Box::new(move |decision| log.take(decision)));
+    }
+    tokio::spawn(housekeeping(Arc::clone(pool)));
+    tokio::spawn(hang_ups(log.cloned()));
+}
+
+async fn housekeeping(pool: Arc<Pool>) {
+    let mut beat = tokio::time::interval(Duration::from_secs(1));
+    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        beat.tick().await;
+        pool.housekeeping();
+    }
+}
+
+/// SIGHUP: whoever rotates logs has moved the file away. Without a log there is nothing to do, but the process must not end by it.
+async fn hang_ups(log: Option<Arc<DecisionLog>>) {
+    let Ok(mut hang_up) = signal(SignalKind::hangup()) else { return };
+    while hang_up.recv().await.is_some() {
+        if let Some(log) = &log {
+            log.reopen();
+        }
+    }
 }

@@ -32,10 +32,9 @@ use crate::check::{checked, read};
 use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
 use crate::listen::{StopSignals, cannot_listen, reached};
-use crate::serve::{hang_ups, housekeeping};
 use crate::telemetry::Traces;
 use crate::terminal::Paint;
-use crate::wiring::{Wanted, Wiring};
+use crate::wiring::{Wanted, Wiring, keep_house};
 use certificates::{Certificates, Policy};
 pub(crate) use flags::Epp;
 use health::{Draining, HealthPort, ServingPort};
@@ -127,13 +126,7 @@ async fn serve(options: Epp, compiled: Compiled, states: Arc<LearnedStates>) -> 
         tracing::info!(requested, effective = 0.05, "Warning: refresh-metrics-interval below minimum, clamped");
     }
     let feed = wiring.start(|tls| options.sources(tls), &pool, Vec::new())?;
-    if let Some(log) = &log {
-        pool.metrics.register(|registry| log.counts().register(registry));
-        let log = Arc::clone(log);
-        pool.on_finished(Box::new(move |decision| log.take(decision)));
-    }
-    tokio::spawn(housekeeping(Arc::clone(&pool)));
-    tokio::spawn(hang_ups(log.clone()));
+    keep_house(&pool, log.as_ref());
 
     let (stage, stages) = watch::channel(Stage::Serving);
     let draining = Draining::default();

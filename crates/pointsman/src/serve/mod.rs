@@ -17,7 +17,6 @@ use pointsman_gateway::Gateway;
 use pointsman_plugins::LearnedStates;
 use pointsman_router::Pool;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::decision_log::DecisionLog;
@@ -25,7 +24,7 @@ use crate::failure::{Exit, Failure};
 use crate::listen::{cannot_listen, reached, stop_signal};
 use crate::telemetry::Traces;
 use crate::terminal::Paint;
-use crate::wiring::{Wanted, Wiring, first_look};
+use crate::wiring::{Wanted, Wiring, first_look, keep_house};
 use banner::Banner;
 use configuration::{Configuration, Rejected};
 pub(crate) use flags::Serve;
@@ -92,13 +91,7 @@ async fn serve(
     }
     let feed = wiring.start(|tls| options.sources_options(tls), &pool, simulated.unwrap_or_default())?;
     let log = log.map(Arc::new);
-    if let Some(log) = &log {
-        pool.metrics.register(|registry| log.counts().register(registry));
-        let log = Arc::clone(log);
-        pool.on_finished(Box::new(move |decision| log.take(decision)));
-    }
-    tokio::spawn(housekeeping(Arc::clone(&pool)));
-    tokio::spawn(hang_ups(log.clone()));
+    keep_house(&pool, log.as_ref());
 
     let (stop, stopped) = watch::channel(Stage::Running);
     tokio::spawn(signals(stop.clone()));
@@ -173,23 +166,4 @@ async fn signals(stop: watch::Sender<Stage>) {
     stop_signal().await;
     tracing::warn!("stopped at once: requests under way were cut off");
     std::process::exit(3);
-}
-
-pub(crate) async fn housekeeping(pool: Arc<Pool>) {
-    let mut beat = tokio::time::interval(Duration::from_secs(1));
-    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        beat.tick().await;
-        pool.housekeeping();
-    }
-}
-
-/// SIGHUP: whoever rotates logs has moved the file away. Without a log there is nothing to do, but the process must not end by it.
-pub(crate) async fn hang_ups(log: Option<Arc<DecisionLog>>) {
-    let Ok(mut hang_up) = signal(SignalKind::hangup()) else { return };
-    while hang_up.recv().await.is_some() {
-        if let Some(log) = &log {
-            log.reopen();
-        }
-    }
 }
