@@ -14,7 +14,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::messages;
-use crate::process::{Answered, Process, golden};
+use crate::process::{Answered, Process};
+use crate::recordings::{self, golden};
 use pointsman_extproc::Compat;
 use serde_json::{Map, Value, json};
 
@@ -22,11 +23,6 @@ use serde_json::{Map, Value, json};
 const DRAWS: usize = 300;
 /// Bytes of a body that a recording keeps whole.
 const KEPT: usize = 4096;
-
-fn read(path: &Path) -> Value {
-    let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
-    serde_json::from_str(&text).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
-}
 
 /// One thing that was asked and answered.
 struct Recorded<'a> {
@@ -356,13 +352,13 @@ fn files(folder: &str) -> Vec<PathBuf> {
 
 /// Replays every folder, and compares what differs with the list.
 fn holds(compat: &[Compat], list: &str) {
-    let expected = read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differences.json"));
+    let expected = recordings::json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differences.json"));
     let (mut found, mut pending) = (BTreeMap::new(), BTreeSet::new());
     let mut replayed = 0;
     for folder in ["wire", "parsers", "headers", "scheduling", "prefix-cache", "in-flight"] {
         for file in files(folder) {
             let stem = format!("{folder}/{}", file.file_stem().expect("a name").to_string_lossy());
-            let recording = renamed(&read(&file), &expected["renamed"][&stem]);
+            let recording = renamed(&recordings::json(&file), &expected["renamed"][&stem]);
             let mut outcome = Replay { drawn: true, ..Replay::default() };
             for _ in 0..DRAWS {
                 outcome = replay(&stem, &recording, compat);

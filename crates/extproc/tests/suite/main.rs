@@ -6,3 +6,5 @@ mod goldens;
 mod messages;
 mod process;
 mod properties;
+#[path = "../../../router/tests/support/mod.rs"]
+mod recordings;

@@ -1,24 +1,14 @@
 //! One process of a recording: a pool with the recorded endpoints and engine pages, and the exchanges that are open in it.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use pointsman_config::Faults;
-use pointsman_core::{EndpointName, ManualClock, Nanos};
 use pointsman_extproc::{Compat, Exchange, ExtProcOptions, Shared};
-use pointsman_fleet::EndpointMeta;
 use pointsman_grpc::{Call, Out};
-use pointsman_plugins::{CompileOptions, DefaultProfile, LearnedStates, compile};
-use pointsman_router::{Pool, PoolOptions};
+use pointsman_router::Pool;
 use serde_json::{Value, json};
 
-use crate::messages;
-
-pub(crate) fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/fixtures/golden")
-}
+use crate::{messages, recordings};
 
 /// One process.
 pub(crate) struct Process {
@@ -39,28 +29,7 @@ pub(crate) struct Answered {
 impl Process {
     /// `None`: the configuration needs plugins that are not there yet.
     pub(crate) fn start(folder: &str, setup: &Value, compat: &[Compat]) -> Option<Self> {
-        let config = golden().join(folder).join(setup["config"].as_str().expect("a configuration"));
-        let text = std::fs::read(&config).expect("the configuration is there");
-        let states = Arc::<LearnedStates>::default();
-        let options =
-            CompileOptions { allow_experimental: true, default: DefaultProfile::Epp, states: Arc::clone(&states) };
-        let mut faults = Faults::new();
-        let Some(compiled) = compile(&text, &options, &mut faults) else {
-            let later = |f: &&pointsman_config::Fault| f.message.contains("not yet available");
-            let all = faults.iter().map(ToString::to_string).collect::<String>();
-            assert!(faults.iter().any(|f| later(&f)), "{folder}: {all}");
-            return None;
-        };
-        let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
-        let pool = Pool::new(PoolOptions { clock, states, ..PoolOptions::default() }, compiled);
-        for e in setup["endpoints"].as_array().expect("endpoints") {
-            let text = |key: &str| e[key].as_str().unwrap_or_default().to_owned();
-            let name = EndpointName::new(text("namespace"), text("name"));
-            let mut meta = EndpointMeta::new(name, text("address"), text("port").parse().expect("a port"));
-            let labels = e["labels"].as_object().into_iter().flatten();
-            meta.labels = labels.map(|(k, v)| (k.as_str(), v.as_str().expect("text"))).collect();
-            pool.fleet.upsert(meta);
-        }
+        let pool = recordings::pool(folder, setup)?;
         let flag = |name: &str| setup["flags"].as_array().into_iter().flatten().any(|f| f == name);
         let options = ExtProcOptions {
             emit_endpoint_scores: flag("--emit-endpoint-scores"),
@@ -68,33 +37,22 @@ impl Process {
             compat: compat.iter().copied().collect(),
             ..ExtProcOptions::default()
         };
-        Some(Self::over(pool, setup, options))
+        Some(Self::over(pool, options))
     }
 
     /// The default configuration with these options.
     pub(crate) fn with(setup: &Value, options: ExtProcOptions) -> Self {
         let process = Self::start("wire", setup, &[]).expect("the default configuration");
-        Self::over(Arc::clone(&process.pool), setup, options)
+        Self::over(Arc::clone(&process.pool), options)
     }
 
-    fn over(pool: Arc<Pool>, setup: &Value, options: ExtProcOptions) -> Self {
-        let shared = Shared::new(Arc::clone(&pool), options);
-        let process = Self { pool, shared, open: BTreeMap::new() };
-        process.engines(&setup["engines"]);
-        process
+    fn over(pool: Arc<Pool>, options: ExtProcOptions) -> Self {
+        Self { shared: Shared::new(Arc::clone(&pool), options), pool, open: BTreeMap::new() }
     }
 
     /// Lets every engine export a page, and reads it as production does.
     pub(crate) fn engines(&self, engines: &Value) {
-        for (name, state) in engines.as_object().into_iter().flatten() {
-            let active = self.pool.active();
-            let extractor = &active.compiled.sources[0].extractors[0];
-            let snapshot = self.pool.fleet.snapshot();
-            let Some(endpoint) = snapshot.endpoints.iter().find(|e| *e.name().name == **name) else { continue };
-            let read = extractor.extract(extractor.label(&endpoint.meta.labels), page(state).as_bytes());
-            endpoint.engine.apply(self.pool.clock.now(), &read.scraped);
-        }
-        self.pool.housekeeping();
+        recordings::engines(&self.pool, engines);
     }
 
     /// An exchange of nobody yet.
@@ -177,35 +135,4 @@ impl Process {
     pub(crate) fn page(&self) -> String {
         self.pool.metrics.render(&self.pool.fleet.snapshot(), self.pool.clock.now(), false)
     }
-}
-
-fn page(state: &Value) -> String {
-    let mut page = String::new();
-    for (key, family) in [
-        ("running", "vllm:num_requests_running"),
-        ("waiting", "vllm:num_requests_waiting"),
-        ("kv", "vllm:kv_cache_usage_perc"),
-    ] {
-        if let Some(value) = state[key].as_f64() {
-            let _ = writeln!(page, "# TYPE {family} gauge\n{family}{{model_name=\"base-model\"}} {value}");
-        }
-    }
-    if let Some(lora) = state.get("lora") {
-        let list = |key: &str| {
-            let names = lora[key].as_array().into_iter().flatten().filter_map(Value::as_str);
-            names.collect::<Vec<_>>().join(",")
-        };
-        let _ = writeln!(
-            page,
-            "vllm:lora_requests_info{{max_lora=\"{}\",running_lora_adapters=\"{}\",waiting_lora_adapters=\"{}\"}} 100",
-            lora["max"],
-            list("running"),
-            list("waiting")
-        );
-    }
-    if let Some(cache) = state.get("cache") {
-        let (size, blocks) = (&cache["block_size"], &cache["num_gpu_blocks"]);
-        let _ = writeln!(page, "vllm:cache_config_info{{block_size=\"{size}\",num_gpu_blocks=\"{blocks}\"}} 1");
-    }
-    page
 }

@@ -29,38 +29,20 @@ pub(super) async fn run(tools: &Tools, tally: &mut Tally) -> Result<()> {
     let request = body(path, text, true).to_string();
     let head = head(path, &format!("content-length: {}\r\n", request.len()));
 
-    let mut clients = Vec::new();
-    for _ in 0..CLIENTS {
-        let mut raw = Raw::connect(stack.address).await?;
-        raw.send(head.as_bytes()).await?;
-        raw.send(&request.as_bytes()[..request.len() / 2]).await?;
-        clients.push(raw);
-    }
+    let clients = connected(&stack, &[head.as_bytes(), &request.as_bytes()[..request.len() / 2]]).await?;
     tokio::time::sleep(Duration::from_millis(200)).await;
     drop(clients);
     let left = settles(tools, &stack, |count| count == 0.0).await?;
     check(tally, left == 0.0, format!("clients that leave before the end of their body leave nothing ({left})"));
 
-    let mut clients = Vec::new();
-    for _ in 0..CLIENTS {
-        let mut raw = Raw::connect(stack.address).await?;
-        raw.send(head.as_bytes()).await?;
-        raw.send(request.as_bytes()).await?;
-        clients.push(raw);
-    }
+    let clients = connected(&stack, &[head.as_bytes(), request.as_bytes()]).await?;
     let flying = settles(tools, &stack, |count| count > 0.0).await?;
     check(tally, flying > 0.0, format!("requests that wait for their first byte are in flight ({flying})"));
     drop(clients);
     let left = settles(tools, &stack, |count| count == 0.0).await?;
     check(tally, left == 0.0, format!("clients that leave before the first byte leave nothing in flight ({left})"));
 
-    let mut clients = Vec::new();
-    for _ in 0..CLIENTS {
-        let mut raw = Raw::connect(stack.address).await?;
-        raw.send(head.as_bytes()).await?;
-        raw.send(request.as_bytes()).await?;
-        clients.push(raw);
-    }
+    let mut clients = connected(&stack, &[head.as_bytes(), request.as_bytes()]).await?;
     for client in &mut clients {
         client.until("\"content\":\" ").await.or(client.until("data: ").await)?;
     }
@@ -75,6 +57,19 @@ pub(super) async fn run(tools: &Tools, tally: &mut Tally) -> Result<()> {
     let left = settles(tools, &stack, |count| count == 0.0).await?;
     check(tally, left == 0.0, format!("a request that ends well leaves nothing in flight ({left})"));
     Ok(())
+}
+
+/// Clients that have sent these parts of a request, and wait.
+async fn connected(stack: &Stack, parts: &[&[u8]]) -> Result<Vec<Raw>> {
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut raw = Raw::connect(stack.address).await?;
+        for part in parts {
+            raw.send(part).await?;
+        }
+        clients.push(raw);
+    }
+    Ok(clients)
 }
 
 /// Waits until the picker's count of requests in flight is as wanted; the count in the end.
