@@ -24,6 +24,22 @@ pub const REQUEST_ID: &str = "x-request-id";
 pub const POINTSMAN_ENDPOINT: &str = "x-pointsman-endpoint";
 /// Id of the decision record (response of the built-in gateway).
 pub const POINTSMAN_DECISION: &str = "x-pointsman-decision";
+/// Engine that computes the prompt for the one a request goes to: `host:port`.
+pub const PREFILLER: &str = "x-prefiller-host-port";
+/// Engines that encode images, videos and sounds: `host:port`, separated by commas.
+pub const ENCODERS: &str = "x-encoder-hosts-ports";
+/// Rank of a data-parallel engine: `host:port`.
+pub const DATA_PARALLEL: &str = "x-data-parallel-host-port";
+/// Engine to take cached KV blocks from: `host:port`.
+pub const KV_SOURCE: &str = "x-kv-cache-source-host-port";
+/// Objective of the time to first token in milliseconds.
+pub const SLO_TTFT: &str = "x-llm-d-slo-ttft-ms";
+/// Old spelling of [`SLO_TTFT`].
+pub const SLO_TTFT_OLD: &str = "x-slo-ttft-ms";
+/// Objective of the time per output token in milliseconds.
+pub const SLO_TPOT: &str = "x-llm-d-slo-tpot-ms";
+/// Old spelling of [`SLO_TPOT`].
+pub const SLO_TPOT_OLD: &str = "x-slo-tpot-ms";
 /// Fairness id of a request that names none.
 pub const DEFAULT_FAIRNESS_ID: &str = "default-flow";
 
@@ -40,17 +56,17 @@ pub const CONTROL: &[&str] = &[
     MODEL_REWRITE,
     MODEL_REWRITE_OLD,
     DROP_REASON,
-    "x-llm-d-slo-ttft-ms",
-    "x-slo-ttft-ms",
-    "x-llm-d-slo-tpot-ms",
-    "x-slo-tpot-ms",
+    SLO_TTFT,
+    SLO_TTFT_OLD,
+    SLO_TPOT,
+    SLO_TPOT_OLD,
     "x-llm-d-video-fps",
     "x-llm-d-video-duration-seconds",
     "x-llm-d-video-resolution",
-    "x-prefiller-host-port",
-    "x-encoder-hosts-ports",
-    "x-data-parallel-host-port",
-    "x-kv-cache-source-host-port",
+    PREFILLER,
+    ENCODERS,
+    DATA_PARALLEL,
+    KV_SOURCE,
     POINTSMAN_ENDPOINT,
     POINTSMAN_DECISION,
 ];
@@ -63,10 +79,10 @@ pub const WISHES: &[&str] = &[
     FAIRNESS_ID_OLD,
     MODEL_REWRITE,
     MODEL_REWRITE_OLD,
-    "x-llm-d-slo-ttft-ms",
-    "x-slo-ttft-ms",
-    "x-llm-d-slo-tpot-ms",
-    "x-slo-tpot-ms",
+    SLO_TTFT,
+    SLO_TTFT_OLD,
+    SLO_TPOT,
+    SLO_TPOT_OLD,
     "x-llm-d-video-fps",
     "x-llm-d-video-duration-seconds",
     "x-llm-d-video-resolution",
@@ -95,7 +111,7 @@ mod tests {
             assert!(CONTROL.contains(wish), "{wish}");
             assert!(!is_forged(wish), "{wish}");
         }
-        for claim in [DESTINATION, SERVED, DROP_REASON, "x-prefiller-host-port", POINTSMAN_DECISION] {
+        for claim in [DESTINATION, SERVED, DROP_REASON, PREFILLER, POINTSMAN_DECISION] {
             assert!(is_forged(claim), "{claim}");
         }
         assert!(!is_forged("x-request-id") && !is_forged("content-type"));

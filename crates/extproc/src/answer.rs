@@ -40,7 +40,10 @@ pub(crate) fn list(routed: &Routed) -> String {
         if !list.is_empty() {
             list.push(',');
         }
-        list.push_str(endpoint.meta.host_port());
+        match routed.port() {
+            None => list.push_str(endpoint.meta.host_port()),
+            Some(port) => list.push_str(&endpoint.meta.host_and(port)),
+        }
     }
     list
 }
@@ -51,6 +54,10 @@ impl Destination<'_> {
         set_header(w, headers::DESTINATION, self.list.as_bytes());
         if let Some(length) = self.content_length.filter(|length| *length > 0) {
             set_header(w, "Content-Length", length.to_string().as_bytes());
+        }
+        let added = self.routed.added_headers();
+        for (name, value) in added {
+            set_header(w, name, value.as_bytes());
         }
         let sent = self.routed.request_headers();
         let trace = self.routed.trace_headers();
@@ -66,8 +73,9 @@ impl Destination<'_> {
         if !self.options.keeps(Compat::KeepControlHeaders) {
             let mut removed: Vec<&str> = Vec::new();
             for (name, _) in sent.iter().chain(self.forged).filter(|(name, _)| is_control(name)) {
-                // The destination is set anew; to remove it as well would leave the order of the two to the proxy.
-                if &**name != headers::DESTINATION && !removed.contains(&&**name) {
+                // What is set anew must not be removed as well: that would leave the order of the two to the proxy.
+                let set = &**name == headers::DESTINATION || added.iter().any(|(set, _)| *set == &**name);
+                if !set && !removed.contains(&&**name) {
                     removed.push(name);
                     remove_header(w, name);
                 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use pointsman_core::Nanos;
 
 use crate::LoraInfo;
@@ -25,6 +25,14 @@ pub struct Scraped {
     pub block_size: Option<u64>,
     /// KV-cache blocks in all.
     pub num_blocks: Option<u64>,
+    /// Further numbers, by [`attribute_key`].
+    pub attributes: Vec<(Arc<str>, f64)>,
+}
+
+/// Key of a number about an endpoint: what it is called, and the instance name of the plugin that reads it (empty where that does not matter).
+#[must_use]
+pub fn attribute_key(name: &str, producer: &str) -> Arc<str> {
+    format!("{name}/{producer}").into()
 }
 
 /// The load signals of one engine, read once per request and endpoint.
@@ -110,6 +118,8 @@ pub struct EngineState {
     num_blocks: AtomicU64,
     scraped_at: AtomicU64,
     error: Mutex<Option<Arc<str>>>,
+    /// Few, and in most fleets none.
+    attributes: RwLock<Vec<(Arc<str>, f64, Nanos)>>,
     models: ArcSwapOption<Vec<Arc<str>>>,
     engine: Mutex<Option<Arc<str>>>,
 }
@@ -127,6 +137,7 @@ impl Default for EngineState {
             num_blocks: AtomicU64::new(0),
             scraped_at: AtomicU64::new(0),
             error: Mutex::new(None),
+            attributes: RwLock::default(),
             models: ArcSwapOption::empty(),
             engine: Mutex::new(None),
         }
@@ -171,6 +182,16 @@ impl EngineState {
                 usable = true;
             }
         }
+        if !scraped.attributes.is_empty() {
+            let mut kept = self.attributes.write();
+            for (key, value) in scraped.attributes.iter().filter(|(_, value)| value.is_finite()) {
+                match kept.iter_mut().find(|(known, ..)| known == key) {
+                    Some(entry) => (entry.1, entry.2) = (*value, now),
+                    None => kept.push((Arc::clone(key), *value, now)),
+                }
+                usable = true;
+            }
+        }
         if usable {
             self.scraped_at.store(now.0, Ordering::Release);
             let mut error = self.error.lock();
@@ -193,6 +214,12 @@ impl EngineState {
         let (running, running_at) = self.running.read();
         let (kv_usage, kv_usage_at) = self.kv_usage.read();
         EngineView { waiting, running, kv_usage, waiting_at, running_at, kv_usage_at }
+    }
+
+    /// A further number by its [`attribute_key`], and when it was read.
+    #[must_use]
+    pub fn attribute(&self, key: &str) -> Option<(f64, Nanos)> {
+        self.attributes.read().iter().find(|(known, ..)| **known == *key).map(|(_, value, at)| (*value, *at))
     }
 
     /// LoRA adapters; empty when the engine told of none.

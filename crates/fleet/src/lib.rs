@@ -24,7 +24,7 @@ mod pool;
 mod snapshot;
 
 pub use endpoint::Endpoint;
-pub use engine::{EngineState, EngineView, Scraped};
+pub use engine::{EngineState, EngineView, Scraped, attribute_key};
 pub use health::{Condition, Health, HealthReport};
 pub use labels::Labels;
 pub use load::Load;

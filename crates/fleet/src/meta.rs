@@ -75,14 +75,18 @@ impl EndpointMeta {
     /// [`EndpointMeta::host_port`], to keep.
     #[must_use]
     pub fn host_port_shared(&self) -> &Arc<str> {
-        self.host_port.get_or_init(|| {
-            let Self { address, port, .. } = self;
-            if address.contains(':') && !address.starts_with('[') {
-                format!("[{address}]:{port}").into()
-            } else {
-                format!("{address}:{port}").into()
-            }
-        })
+        self.host_port.get_or_init(|| self.host_and(self.port).into())
+    }
+
+    /// `host:port` with another port.
+    #[must_use]
+    pub fn host_and(&self, port: u16) -> String {
+        let address = &self.address;
+        if address.contains(':') && !address.starts_with('[') {
+            format!("[{address}]:{port}")
+        } else {
+            format!("{address}:{port}")
+        }
     }
 
     /// Where the metrics page is: the override, else [`EndpointMeta::host_port`].

@@ -110,7 +110,13 @@ impl Outgoing {
         Self { method: Method::GET, uri: Uri::from_static("/v1/models"), headers, tells_length: false }
     }
 
-    fn request(&self, link: &Link, body: Kept) -> Request<Kept> {
+    /// Headers that plugins put on the request, over whatever the client sent under these names.
+    fn added(added: &[(&'static str, String)]) -> Vec<(HeaderName, HeaderValue)> {
+        let value = |v: &str| HeaderValue::from_str(v).ok();
+        added.iter().filter_map(|(name, v)| Some((HeaderName::from_static(name), value(v)?))).collect()
+    }
+
+    fn request(&self, link: &Link, added: &[(HeaderName, HeaderValue)], body: Kept) -> Request<Kept> {
         let length = http_body::Body::size_hint(&body).lower();
         let mut request = Request::new(body);
         *request.method_mut() = self.method.clone();
@@ -118,6 +124,7 @@ impl Outgoing {
         let headers = request.headers_mut();
         headers.clone_from(&self.headers);
         headers.insert(HOST, link.authority.clone());
+        headers.extend(added.iter().cloned());
         if self.tells_length {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
@@ -168,6 +175,7 @@ impl Shared {
         endpoint: &Endpoint,
         link: &Link,
         outgoing: &Outgoing,
+        added: &[(HeaderName, HeaderValue)],
         body: &[bytes::Bytes],
     ) -> Result<(Response<Incoming>, Sender), Failure> {
         let mut used = link.take();
@@ -181,7 +189,7 @@ impl Shared {
                     .map_err(|e| Failure::Connect(root_cause(&e)))?,
             };
             let limit = self.options.response_header_timeout;
-            let request = outgoing.request(link, Kept::new(body));
+            let request = outgoing.request(link, added, Kept::new(body));
             match tokio::time::timeout(limit, sender.send_request(request)).await {
                 Ok(Ok(response)) => return Ok((response, sender)),
                 Err(_) => return Err(Failure::Slow(format!("no response within {} s", limit.as_secs()))),
@@ -209,8 +217,9 @@ impl Shared {
             let link = self.links.of(&endpoint);
             let attempt = self.ejector.attempt(&endpoint, &link.record);
             let body = Arc::clone(routed.body());
+            let added = Outgoing::added(routed.added_headers());
             let answered = {
-                let mut sending = pin!(self.send(&endpoint, &link, &outgoing, &body));
+                let mut sending = pin!(self.send(&endpoint, &link, &outgoing, &added, &body));
                 // What the decision did not wait for is done once the request is under way.
                 let begun = poll_fn(|cx| Poll::Ready(sending.as_mut().poll(cx))).await;
                 routed.dispatched();

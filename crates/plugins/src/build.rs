@@ -3,13 +3,14 @@
 use crate::data_layer::core_metrics_extractor::EngineMappings;
 use crate::data_layer::file_discovery::FileDiscovery;
 use crate::data_layer::metrics_data_source::MetricsDataSource;
+use crate::data_layer::topology_extractor::TopologyKeys;
 use crate::learned::{Learned, LearnedStates};
 use crate::parsers::Claims;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use pointsman_config::{Faults, Params, Span};
 use pointsman_scheduling::{
-    ColumnId, DataKind, Filter, Hooks, InFlightTokens, Picker, PrefixMatch, Producer, ProfileHandler, ResponseHook,
-    Scorer,
+    Admitter, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction, Picker,
+    PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId, UncachedTokens, UsageHook,
 };
 use pointsman_wire::body::EstimateOptions;
 use std::collections::HashMap;
@@ -32,8 +33,18 @@ pub struct Instance {
     pub producer: Option<Arc<dyn Producer>>,
     /// Is told of choice and end.
     pub hooks: Option<Arc<dyn Hooks>>,
+    /// Says whether a stage is worth its transfer.
+    pub decider: Option<Arc<dyn Decider>>,
+    /// Lets requests in, or not.
+    pub admitter: Option<Arc<dyn Admitter>>,
+    /// Sees requests before anything is decided.
+    pub request: Option<Arc<dyn RequestHook>>,
     /// Sees the head of responses.
     pub response: Option<Arc<dyn ResponseHook>>,
+    /// Makes numbers of what requests used.
+    pub usage: Option<Arc<dyn UsageHook>>,
+    /// Where endpoints stand, by their labels.
+    pub topology: Option<Arc<TopologyKeys>>,
     /// Reads bodies.
     pub parser: Option<&'static Claims>,
     /// Fetches metrics.
@@ -65,15 +76,47 @@ impl Instance {
     }
 }
 
-/// Columns that producers fill, by kind and instance name.
+/// Columns that producers fill, by instance name.
 #[derive(Debug, Default)]
 pub struct ColumnTable {
-    /// Prefix matches.
-    pub prefix: HashMap<Arc<str>, ColumnId<PrefixMatch>>,
-    /// Tokens to compute.
-    pub uncached: HashMap<Arc<str>, ColumnId<u64>>,
-    /// Tokens in flight.
-    pub in_flight_tokens: HashMap<Arc<str>, ColumnId<InFlightTokens>>,
+    pub(crate) prefix: HashMap<Arc<str>, ColumnId<PrefixMatch>>,
+    pub(crate) uncached: HashMap<Arc<str>, ColumnId<UncachedTokens>>,
+    pub(crate) in_flight: HashMap<Arc<str>, ColumnId<InFlightTokens>>,
+    pub(crate) latency: HashMap<Arc<str>, ColumnId<LatencyPrediction>>,
+    pub(crate) encoder: HashMap<Arc<str>, ColumnId<EncoderMatch>>,
+    /// Texts about the request, by kind and instance name.
+    pub(crate) texts: HashMap<(DataKind, Arc<str>), TextId>,
+}
+
+/// A fact with its columns in a [`ColumnTable`].
+pub trait Tabled: Fact {
+    #[doc(hidden)]
+    fn table(columns: &ColumnTable) -> &HashMap<Arc<str>, ColumnId<Self>>;
+}
+
+macro_rules! tabled {
+    ($($fact:ident in $field:ident),* $(,)?) => {
+        $(impl Tabled for $fact {
+            fn table(columns: &ColumnTable) -> &HashMap<Arc<str>, ColumnId<Self>> {
+                &columns.$field
+            }
+        })*
+    };
+}
+
+tabled! {
+    PrefixMatch in prefix,
+    UncachedTokens in uncached,
+    InFlightTokens in in_flight,
+    LatencyPrediction in latency,
+    EncoderMatch in encoder,
+}
+
+/// Instances that others are made of, by name: they are built first.
+#[derive(Default)]
+pub struct Parts {
+    pub(crate) deciders: HashMap<Arc<str>, Arc<dyn Decider>>,
+    pub(crate) topologies: HashMap<Arc<str>, Arc<TopologyKeys>>,
 }
 
 /// All that a factory may use.
@@ -84,7 +127,10 @@ pub struct Build<'a> {
     pub type_name: &'static str,
     /// Decoded parameters, defaults filled in.
     pub params: &'a Params,
+    /// Names of the profiles, by number.
+    pub profiles: &'a [Arc<str>],
     pub(crate) columns: &'a ColumnTable,
+    pub(crate) parts: &'a Parts,
     /// Which instance answers each need of this one.
     pub(crate) bound: &'a HashMap<(DataKind, Option<&'static str>), Arc<str>>,
     pub(crate) states: &'a LearnedStates,
@@ -116,22 +162,44 @@ impl Build<'_> {
         self.states.of(self.type_name, &self.name, new)
     }
 
-    fn producer(&self, kind: DataKind, param: Option<&'static str>) -> Option<&Arc<str>> {
-        self.bound.get(&(kind, param))
+    /// The column that this instance fills.
+    pub fn own<T: Tabled>(&self) -> Option<ColumnId<T>> {
+        T::table(self.columns).get(&self.name).copied()
     }
 
-    /// Column of prefix matches of the producer that `param` names.
-    pub fn prefix_of(&self, param: &'static str) -> Option<ColumnId<PrefixMatch>> {
-        self.columns.prefix.get(self.producer(DataKind::PrefixMatch, Some(param))?).copied()
+    /// The text that this instance publishes.
+    pub fn own_text(&self, kind: DataKind) -> Option<TextId> {
+        self.columns.texts.get(&(kind, Arc::clone(&self.name))).copied()
     }
 
-    /// Column of tokens to compute of the producer that `param` names.
-    pub fn uncached_of(&self, param: &'static str) -> Option<ColumnId<u64>> {
-        self.columns.uncached.get(self.producer(DataKind::UncachedTokens, Some(param))?).copied()
+    /// The column of the producer that `param` names (or of the only one, or of the default one).
+    pub fn column<T: Tabled>(&self, param: &'static str) -> Option<ColumnId<T>> {
+        T::table(self.columns).get(self.bound.get(&(T::KIND, Some(param)))?).copied()
     }
 
-    /// Column of tokens in flight of the producer that `param` names.
-    pub fn in_flight_tokens_of(&self, param: &'static str) -> Option<ColumnId<InFlightTokens>> {
-        self.columns.in_flight_tokens.get(self.producer(DataKind::InFlightLoad, Some(param))?).copied()
+    /// The text of that kind that `producer` publishes; an empty name means whoever publishes one.
+    pub fn text(&self, kind: DataKind, producer: &str) -> Option<TextId> {
+        let fits = |k: DataKind, name: &str| k == kind && (producer.is_empty() || name == producer);
+        self.columns.texts.iter().find(|((k, name), _)| fits(*k, name)).map(|(_, id)| *id)
+    }
+
+    /// The number of a profile.
+    pub fn profile(&self, name: &str) -> Option<usize> {
+        self.profiles.iter().position(|p| **p == *name)
+    }
+
+    /// The decider of that name.
+    pub fn decider(&self, name: &str) -> Option<Arc<dyn Decider>> {
+        self.parts.deciders.get(name).cloned()
+    }
+
+    /// Where endpoints stand, as the extractor that `param` names reads it.
+    pub fn topology(&self, param: &'static str) -> Option<Arc<TopologyKeys>> {
+        self.parts.topologies.get(self.bound.get(&(DataKind::Topology, Some(param)))?).cloned()
+    }
+
+    /// A number that tells this instance from others, for its draws.
+    pub fn salt(&self) -> u64 {
+        pointsman_core::xxh64(self.name.as_bytes())
     }
 }

@@ -50,6 +50,7 @@ pub static TABLE: &[Row] = &[
     data_layer::metrics_data_source::ROW,
     data_layer::core_metrics_extractor::ROW,
     data_layer::file_discovery::ROW,
+    data_layer::topology_extractor::ROW,
     // Known, not yet available
     later("disagg-profile-handler", &[Kind::ProfileHandler, Kind::Hook], Stability::Beta),
     later("pd-profile-handler", &[Kind::ProfileHandler], Stability::Beta),
@@ -97,7 +98,6 @@ pub static TABLE: &[Row] = &[
     later("dcgm-extractor", &[Kind::Extractor], Stability::Alpha),
     later("k8s-notification-source", &[Kind::DataSource], Stability::Beta),
     later("endpoint-notification-source", &[Kind::DataSource], Stability::Beta),
-    later("topology-extractor", &[Kind::Extractor], Stability::Alpha),
     later("multicluster-file-discovery", &[Kind::Discovery], Stability::Alpha),
     later("global-strict-fairness-policy", &[Kind::Fairness], Stability::Beta),
     later("round-robin-fairness-policy", &[Kind::Fairness], Stability::Beta),

@@ -1,8 +1,10 @@
 //! A bench to try one plugin on: endpoints with made-up state.
 
-use pointsman_core::{EndpointName, ManualClock, Nanos};
+use pointsman_core::{EndpointName, ManualClock, Nanos, Refusal};
 use pointsman_fleet::{Endpoint, EndpointMeta, Fleet, Labels, LoraInfo, Scraped, Snapshot};
-use pointsman_scheduling::{Candidate, Cycle, Facts, Filter, Request, Scope, Scorer};
+use pointsman_scheduling::{
+    Answer, Answered, Candidate, Columns, Cycle, Facts, Filter, ProfileHandler, Request, Scope, Scorer, Served, Stage, Stages,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -45,8 +47,15 @@ impl Made {
     }
 }
 
+/// Endpoints, a request and facts to try a plugin on.
 pub(crate) struct Bench {
     snapshot: Arc<Snapshot>,
+    /// The request; a test may put anything into it.
+    pub(crate) request: Request,
+    /// What producers said; see [`Bench::columns`].
+    pub(crate) facts: Facts,
+    pub(crate) peer: Option<u32>,
+    pub(crate) seed: u64,
 }
 
 impl Bench {
@@ -63,14 +72,31 @@ impl Bench {
             endpoint.engine.apply(now, &made.scraped);
             endpoint.load.charge(made.in_flight, 0);
         }
-        Self { snapshot: fleet.snapshot() }
+        Self { snapshot: fleet.snapshot(), request: Request::default(), facts: Facts::default(), peer: None, seed: 1 }
+    }
+
+    /// With a header on the request.
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        let mut headers = self.request.headers.to_vec();
+        headers.push((name.into(), value.into()));
+        self.request.headers = headers.into();
+        self
+    }
+
+    /// Room for facts: `let (mut bench, id) = bench.columns(|c| c.column::<PrefixMatch>())`, then `bench.facts.fill(id, ..)`.
+    pub(crate) fn columns<R>(mut self, ask: impl FnOnce(&mut Columns) -> R) -> (Self, R) {
+        let mut columns = Columns::default();
+        let ids = ask(&mut columns);
+        self.facts = columns.facts();
+        (self, ids)
     }
 
     pub(crate) fn endpoints(&self) -> &[Arc<Endpoint>] {
         &self.snapshot.endpoints
     }
 
-    fn with<R>(&self, run: impl FnOnce(&Cycle<'_>, Scope<'_>) -> R) -> R {
+    /// Calls `run` with a cycle over every endpoint.
+    pub(crate) fn with<R>(&self, run: impl FnOnce(&Cycle<'_>, Scope<'_>) -> R) -> R {
         let now = Nanos(1_000_000_000);
         let all: Vec<Candidate<'_>> = self
             .snapshot
@@ -80,8 +106,8 @@ impl Bench {
             .map(|(i, e)| Candidate::read(e, i as u32, now, Duration::ZERO))
             .collect();
         let kept: Vec<u32> = (0..all.len() as u32).collect();
-        let (request, facts) = (Request::default(), Facts::default());
-        run(&Cycle { request: &request, facts: &facts, now }, Scope { all: &all, kept: &kept })
+        let cycle = Cycle { request: &self.request, facts: &self.facts, now, peer: self.peer, seed: self.seed };
+        run(&cycle, Scope { all: &all, kept: &kept })
     }
 
     pub(crate) fn scores(&self, scorer: &dyn Scorer) -> Vec<f64> {
@@ -100,4 +126,45 @@ impl Bench {
             names.map(|(_, (_, c))| c.endpoint.name().name.to_string()).collect()
         })
     }
+}
+
+/// The state in which a profile handler is asked; profiles have no candidates behind them.
+pub(crate) struct Staging {
+    pub(crate) request: Request,
+    pub(crate) facts: Facts,
+    pub(crate) done: Vec<Option<Stage>>,
+    pub(crate) peer: Option<u32>,
+}
+
+impl Staging {
+    /// That many profiles, none of which ran.
+    pub(crate) fn new(profiles: usize) -> Self {
+        Self {
+            request: Request::default(),
+            facts: Facts::default(),
+            done: (0..profiles).map(|_| None).collect(),
+            peer: None,
+        }
+    }
+
+    /// Which profiles the handler runs next.
+    pub(crate) fn next(&mut self, handler: &dyn ProfileHandler) -> Vec<usize> {
+        let mut next = Vec::new();
+        let Self { request, facts, done, peer } = self;
+        handler.next(&mut Stages { request, facts, candidates: &[], done, next: &mut next, peer });
+        next
+    }
+
+    /// What the handler makes of them.
+    pub(crate) fn answer(&mut self, handler: &dyn ProfileHandler) -> Result<Answer, Refusal> {
+        let Self { request, facts, done, peer } = self;
+        handler.answer(&Stages { request, facts, candidates: &[], done, next: &mut Vec::new(), peer })
+    }
+}
+
+/// Calls `run` with the response of an endpoint named `a`.
+pub(crate) fn answered<R>(served: Served<'_>, run: impl FnOnce(&Answered<'_>) -> R) -> R {
+    let bench = Bench::new([endpoint("a")]);
+    let (request, profile) = (Request::default(), Arc::from("default"));
+    run(&Answered { request: &request, endpoint: &bench.endpoints()[0], profile: &profile, others: &[], served })
 }

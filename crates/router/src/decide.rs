@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use pointsman_core::{ErrorCode, Nanos, Refusal, xxh64};
 use pointsman_fleet::Snapshot;
 use pointsman_scheduling::record::{Decision, Outcome, ProfileRecord, Signals, Steps};
-use pointsman_scheduling::{Candidate, Cycle, Facts, Scheduled, Scope};
+use pointsman_scheduling::{Candidate, Cycle, Facts, PrefixMatch, Scheduled, Scope, StagePick};
 use pointsman_wire::body::{Api, splice};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -47,6 +47,13 @@ impl Laps<'_> {
         self.then = now;
         took
     }
+}
+
+/// A request whose candidates can be looked at.
+struct Understood {
+    resolved: Resolved,
+    facts: Facts,
+    series: Arc<RequestSeries>,
 }
 
 /// Everything a record is made of but the profiles.
@@ -86,12 +93,16 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     }
     let now = laps.then;
     let located = locate(&fleet, &reading.head, &resolved.request.target_model, now, pool.stale_after);
+    let mut facts = reading.active.compiled.columns.facts();
+    for hook in &reading.active.compiled.request_hooks {
+        hook.request(&mut resolved.request, &mut facts);
+    }
     let series = pool.metrics.series(&resolved.request);
     if reading.has_body() {
         series.received();
     }
     steps.resolve = laps.lap();
-    schedule(&reading, resolved, series, &fleet, &located, laps, steps)
+    schedule(&reading, Understood { resolved, facts, series }, &fleet, &located, laps, steps)
 }
 
 /// Refuses what was not read to its end.
@@ -128,8 +139,7 @@ fn refuse_early(
 
 fn schedule(
     reading: &Reading,
-    resolved: Resolved,
-    series: Arc<RequestSeries>,
+    understood: Understood,
     fleet: &Arc<Snapshot>,
     located: &Located<'_>,
     mut laps: Laps<'_>,
@@ -138,7 +148,7 @@ fn schedule(
     let pool = &reading.pool;
     let now = located.now;
     let compiled = &reading.active.compiled;
-    let Resolved { request, stream, rewrite } = resolved;
+    let Understood { resolved: Resolved { request, stream, rewrite }, mut facts, series } = understood;
     let tokens = request.prompt_tokens();
     let blocks: usize = request.prompts.iter().map(|p| p.contents.len()).sum();
     let sketch = |steps| Sketch {
@@ -159,7 +169,6 @@ fn schedule(
     }
 
     // Gather.
-    let mut facts = compiled.columns.facts();
     let mut then = laps.then;
     for producer in &compiled.producers {
         producer.produce(&request, all, now, &mut facts);
@@ -170,7 +179,15 @@ fn schedule(
     steps.gather = laps.lap();
 
     // Schedule.
-    let cycle = Cycle { request: &request, facts: &facts, now };
+    let cycle = Cycle { request: &request, facts: &facts, now, peer: None, seed: with_rng(|rng| rng.u64(..)) };
+    for admitter in &compiled.admitters {
+        let then = pool.clock.now();
+        let admitted = admitter.admit(&cycle, all);
+        admitter.timing.observe(pool.clock.now().since(then).as_nanos() as f64 / 1e9);
+        if let Err(refusal) = admitted {
+            return Err(refuse(pool, &series, sketch(steps), refusal, fleet, Box::default(), laps.trace));
+        }
+    }
     let scheduled = with_rng(|rng| compiled.scheduler.schedule(&cycle, all, rng, &*pool.clock));
     steps.schedule = laps.lap();
     if let Some(trace) = &mut laps.trace {
@@ -186,23 +203,26 @@ fn schedule(
             ProfileRecord::of(profile, run, &located.candidates, &located.out, &facts, signals, tokens)
         })
         .collect();
-    let Scheduled { runs, primary } = scheduled;
+    let Scheduled { mut runs, answer } = scheduled;
     pool.metrics.scheduled(steps.schedule as f64 / 1e9);
-    let primary = match primary {
-        Ok(primary) => primary,
+    let answer = match answer {
+        Ok(answer) => answer,
         Err(refusal) => {
             pool.metrics.attempt_failed(model);
             return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles, laps.trace));
         }
     };
-    let Some(run) = runs.into_iter().find(|(p, _)| *p == primary).map(|(_, run)| run).filter(|r| !r.picked.is_empty())
-    else {
+    let mut run_of = |p: usize| {
+        let at = runs.iter().position(|(n, run)| *n == p && !run.picked.is_empty())?;
+        Some(std::mem::take(&mut runs[at].1))
+    };
+    let Some(run) = run_of(answer.primary) else {
         pool.metrics.attempt_failed(model);
         let refusal = Refusal::new(ErrorCode::Internal, "results must be greater than zero");
         return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles, laps.trace));
     };
 
-    let held = facts.any_prefix().and_then(|p| p.get(run.picked[0] as usize));
+    let held = facts.any::<PrefixMatch>().and_then(|p| p.get(run.picked[0] as usize));
     if held.is_some_and(|m| m.matched == 0) && only_if_available(&reading.head) {
         let refusal = Refusal::new(ErrorCode::PreconditionFailed, "no decode worker has the requested KV cache");
         return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles, laps.trace));
@@ -216,8 +236,25 @@ fn schedule(
     };
     let hashes = pool.record_block_hashes.then(|| salted(&facts));
     let places: Vec<u32> = located.candidates.iter().map(|c| c.index).collect();
-    let predicted = facts.any_prefix().and_then(|p| p.get(run.picked[0] as usize)).map_or(0, |p| p.tokens(tokens));
+    let predicted = facts.any::<PrefixMatch>().and_then(|p| p.get(run.picked[0] as usize)).map_or(0, |p| p.tokens(tokens));
     let endpoint = &fleet.endpoints[places[run.picked[0] as usize] as usize];
+    let others: Vec<StagePick> = answer
+        .others
+        .iter()
+        .filter_map(|&(p, role)| {
+            let candidates = run_of(p)?.picked;
+            let endpoint = |c: &u32| Arc::clone(&fleet.endpoints[places[*c as usize] as usize]);
+            Some(StagePick {
+                profile: Arc::clone(&compiled.scheduler.profiles[p].name),
+                role,
+                endpoints: candidates.iter().map(endpoint).collect(),
+                candidates,
+            })
+        })
+        .collect();
+    if let Some(kind) = answer.decision {
+        pool.metrics.disaggregated(&compiled.scheduler.handler, model, kind);
+    }
     let outcome = Outcome {
         endpoint: Some(Arc::clone(endpoint.meta.host_port_shared())),
         cached_tokens_predicted: predicted,
@@ -232,7 +269,9 @@ fn schedule(
         facts,
         places,
         run,
-        primary,
+        primary: answer.primary,
+        others,
+        port: answer.port,
         stream,
         body,
         series,

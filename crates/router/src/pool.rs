@@ -191,6 +191,15 @@ fn timed(mut compiled: Compiled, metrics: &Metrics) -> Compiled {
     for p in &mut compiled.producers {
         p.timing = time("DataProducer", &p.type_name, &p.name);
     }
+    for h in &mut compiled.request_hooks {
+        h.timing = time("RequestHeader", &h.type_name, &h.name);
+    }
+    for a in &mut compiled.admitters {
+        a.timing = time("Admission", &a.type_name, &a.name);
+    }
+    for h in &mut compiled.usage_hooks {
+        h.timing = time("ResponseStreaming", &h.type_name, &h.name);
+    }
     for h in &mut compiled.response_hooks {
         h.timing = time("ResponseReceived", &h.type_name, &h.name);
     }

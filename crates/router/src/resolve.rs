@@ -2,11 +2,11 @@
 
 use crate::head::RequestHead;
 use crate::read::Reading;
-use pointsman_core::{ErrorCode, Nanos, Refusal, headers};
+use pointsman_core::{ErrorCode, Nanos, Refusal, headers, xxh64};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::record::Reason;
-use pointsman_scheduling::{Candidate, PromptBlocks, Request};
-use pointsman_wire::body::{Api, ParsedBody};
+use pointsman_scheduling::{Candidate, MediaItem, PromptBlocks, Request};
+use pointsman_wire::body::{Api, Feature, ParsedBody};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,6 +66,7 @@ pub(crate) fn resolve(reading: &Reading, parsed: Option<ParsedBody>) -> Result<R
         fairness_id: fairness.unwrap_or(headers::DEFAULT_FAIRNESS_ID).into(),
         size_bytes: reading.bytes,
         prompts: parsed.prompts.into_iter().map(|p| PromptBlocks { tokens: p.tokens, contents: p.contents }).collect(),
+        items: parsed.features.iter().map(item).collect(),
         block_tokens: reading.block_tokens,
         cache_salt: parsed.cache_salt.as_deref().unwrap_or_default().into(),
         max_output_tokens: parsed.max_output_tokens,
@@ -73,6 +74,10 @@ pub(crate) fn resolve(reading: &Reading, parsed: Option<ParsedBody>) -> Result<R
         timed: false,
     };
     Ok(Resolved { request, stream: parsed.stream, rewrite: rewritten })
+}
+
+fn item(feature: &Feature) -> MediaItem {
+    MediaItem { modality: (&*feature.modality).into(), hash: xxh64(feature.hash.as_bytes()) }
 }
 
 /// The endpoints a request may go to, and those it may not with the reason.

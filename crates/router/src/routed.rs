@@ -6,10 +6,13 @@ use crate::pool::{Active, Pool};
 use crate::rename;
 use crate::trace::{Trace, TraceHeaders};
 use bytes::Bytes;
-use pointsman_core::Nanos;
+use pointsman_core::{Nanos, headers};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::record::{Decision, Retry};
-use pointsman_scheduling::{Chosen, Facts, Held, ProfileRun, Request, Served, Termination};
+use pointsman_scheduling::{
+    AddedHeaders, Answered, Chosen, Facts, Held, PrefixMatch, ProfileRun, Request, Served, StagePick, Termination,
+    UncachedTokens,
+};
 use pointsman_wire::body::Api;
 use pointsman_wire::rewrite::ModelRewriter;
 use pointsman_wire::usage::{Observed, Usage, UsageReader};
@@ -31,6 +34,10 @@ pub(crate) struct RoutedParts {
     pub(crate) run: ProfileRun,
     /// Number of the primary profile.
     pub(crate) primary: usize,
+    /// What other profiles chose.
+    pub(crate) others: Vec<StagePick>,
+    /// Port that its endpoints are reached at, in place of their own.
+    pub(crate) port: Option<u16>,
     pub(crate) stream: bool,
     pub(crate) body: Arc<[Bytes]>,
     pub(crate) series: Arc<RequestSeries>,
@@ -48,6 +55,8 @@ pub struct Routed {
     candidate: u32,
     tried: Vec<u32>,
     endpoint: Arc<Endpoint>,
+    /// What plugins put on the request.
+    added: AddedHeaders,
     sent: Option<Sent>,
     response: Response,
     done: bool,
@@ -92,6 +101,7 @@ impl Routed {
             candidate,
             tried: Vec::new(),
             endpoint,
+            added: AddedHeaders::new(),
             sent: None,
             response: Response::default(),
             done: false,
@@ -127,16 +137,21 @@ impl Routed {
             endpoint: &self.endpoint,
             candidate: self.candidate as usize,
             candidates: p.places.len(),
+            others: &p.others,
         };
+        self.added.clear();
+        if p.port.is_some() {
+            self.added.push((headers::DATA_PARALLEL, self.endpoint.host_port().to_owned()));
+        }
         let mut held = Vec::new();
         let mut then = p.pool.clock.now();
         for hook in hooks {
-            held.extend(hook.chosen(&chosen));
+            held.extend(hook.chosen(&chosen, &mut self.added));
             let now = p.pool.clock.now();
             hook.timing.observe(now.since(then).as_nanos() as f64 / 1e9);
             then = now;
         }
-        let uncached = p.facts.any_uncached().and_then(|u| u.get(self.candidate as usize)).copied();
+        let uncached = p.facts.any::<UncachedTokens>().and_then(|u| u.get(self.candidate as usize)).map(|u| u.0);
         let tokens = uncached.unwrap_or_else(|| p.request.prompt_tokens());
         self.endpoint.load.charge(1, tokens);
         let at = p.pool.metrics.at(&self.parts.series, &p.active.compiled, &self.endpoint);
@@ -163,6 +178,18 @@ impl Routed {
     pub fn destinations(&self) -> impl Iterator<Item = &Arc<Endpoint>> {
         let p = &self.parts;
         p.run.picked.iter().map(|&c| &p.fleet.endpoints[p.places[c as usize] as usize])
+    }
+
+    /// Headers that plugins put on the request, over whatever the client sent under these names.
+    #[must_use]
+    pub fn added_headers(&self) -> &[(&'static str, String)] {
+        &self.added
+    }
+
+    /// The port that its endpoints are reached at, where it is not their own: a data-parallel engine's front.
+    #[must_use]
+    pub fn port(&self) -> Option<u16> {
+        self.parts.port
     }
 
     /// Weighted sum of each endpoint that the filters of the primary profile left, by `host:port`.
@@ -241,7 +268,7 @@ impl Routed {
         let p = &self.parts;
         p.pool.metrics.retried();
         let predicted =
-            p.facts.any_prefix().and_then(|m| m.get(next as usize)).map_or(0, |m| m.tokens(p.request.prompt_tokens()));
+            p.facts.any::<PrefixMatch>().and_then(|m| m.get(next as usize)).map_or(0, |m| m.tokens(p.request.prompt_tokens()));
         if let Some(decision) = &self.decision {
             let mut outcome = decision.outcome.lock();
             outcome.endpoint = Some(Arc::clone(self.endpoint.meta.host_port_shared()));
@@ -297,9 +324,17 @@ impl Routed {
                 outcome.endpoint = Some(served.into());
             }
         }
-        for hook in &self.parts.active.compiled.response_hooks {
+        let p = &self.parts;
+        let answered = Answered {
+            request: &p.request,
+            endpoint: &self.endpoint,
+            profile: &p.active.compiled.scheduler.profiles[p.primary].name,
+            others: &p.others,
+            served,
+        };
+        for hook in &p.active.compiled.response_hooks {
             let then = self.parts.pool.clock.now();
-            hook.response_head(&self.parts.request, served, set);
+            hook.response_head(&answered, set);
             hook.timing.observe(self.parts.pool.clock.now().since(then).as_nanos() as f64 / 1e9);
         }
     }

@@ -41,6 +41,12 @@ impl<'a> Candidate<'a> {
         (self.engine.running_at > self.fresh_since).then_some(self.engine.running)
     }
 
+    /// A further number about the endpoint, by its [`pointsman_fleet::attribute_key`]; `None` when unknown or stale.
+    #[must_use]
+    pub fn attribute(&self, key: &str) -> Option<f64> {
+        self.endpoint.engine.attribute(key).filter(|(_, at)| *at > self.fresh_since).map(|(value, _)| value)
+    }
+
     /// KV cache usage, 0 to 1; `None` when unknown or stale.
     #[must_use]
     pub fn kv_usage(&self) -> Option<f64> {

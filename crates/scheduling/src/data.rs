@@ -16,6 +16,16 @@ pub enum DataKind {
     UncachedTokens,
     /// Gauges of the engine: waiting, running, KV usage, adapters.
     EngineMetrics,
+    /// What a latency predictor expects of each candidate.
+    LatencyPrediction,
+    /// Multimodal items that each candidate's encoder cache is believed to hold.
+    EncoderMatch,
+    /// Which session the request belongs to.
+    SessionId,
+    /// Which agent sent it.
+    AgentIdentity,
+    /// Where each endpoint stands: host, rack, zone, region.
+    Topology,
 }
 
 impl DataKind {
@@ -28,6 +38,11 @@ impl DataKind {
             Self::InFlightLoad => "InFlightLoadDataKey",
             Self::UncachedTokens => "UncachedRequestTokensDataKey",
             Self::EngineMetrics => "EngineMetrics",
+            Self::LatencyPrediction => "LatencyPredictionInfoDataKey",
+            Self::EncoderMatch => "MultiModalEncoderCacheMatchInfoKey",
+            Self::SessionId => "SessionIDDataKey",
+            Self::AgentIdentity => "agent-identity",
+            Self::Topology => "Topology",
         }
     }
 }

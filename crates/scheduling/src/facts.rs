@@ -3,6 +3,7 @@
 //! A column is found by its [`ColumnId`], which a producer and its consumers are given when the configuration is compiled: no
 //! look-up by name happens while a request is scheduled.
 
+use crate::DataKind;
 use pointsman_core::BlockHash;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -32,8 +33,44 @@ impl PrefixMatch {
     }
 }
 
+/// Prompt tokens that a candidate would have to compute.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UncachedTokens(pub u64);
+
+/// Tokens in flight to an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct InFlightTokens(pub u64);
+
+/// What a latency predictor expects of a candidate. Times in milliseconds; headroom is what is left of the objective, negative when it is missed.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LatencyPrediction {
+    /// Time to first token.
+    pub ttft_ms: f64,
+    /// Time per output token.
+    pub tpot_ms: f64,
+    /// Objective of the time to first token less the prediction.
+    pub ttft_headroom_ms: f64,
+    /// Objective of the time per output token less the prediction.
+    pub tpot_headroom_ms: f64,
+    /// Whether the time to first token meets its objective.
+    pub ttft_valid: bool,
+    /// Whether the time per output token meets its objective.
+    pub tpot_valid: bool,
+    /// Requests on their way there through this router.
+    pub dispatched: u64,
+}
+
+/// How many of a request's multimodal items a candidate's encoder cache is believed to hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EncoderMatch {
+    /// Size of the items held.
+    pub matched: u64,
+    /// Size of all items.
+    pub total: u64,
+}
+
 /// Number of a column of `T`.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct ColumnId<T>(u16, PhantomData<fn() -> T>);
 
 impl<T> Clone for ColumnId<T> {
@@ -43,114 +80,126 @@ impl<T> Clone for ColumnId<T> {
 }
 impl<T> Copy for ColumnId<T> {}
 
+/// Number of a text about the request as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TextId(u16);
+
 /// One value per candidate, or nothing when the producer had nothing to say.
 pub type Column<T> = Option<Vec<T>>;
 
-/// Hands out column numbers while a configuration is compiled.
-#[derive(Clone, Debug, Default)]
-pub struct Columns {
-    prefix: u16,
-    uncached: u16,
-    tokens: u16,
+/// A kind of value that stands in columns.
+pub trait Fact: Clone + Send + Sync + Sized + 'static {
+    /// Under which key consumers ask for it.
+    const KIND: DataKind;
+    #[doc(hidden)]
+    fn of(facts: &Facts) -> &[Column<Self>];
+    #[doc(hidden)]
+    fn of_mut(facts: &mut Facts) -> &mut [Column<Self>];
+    #[doc(hidden)]
+    fn handed_out(columns: &mut Columns) -> &mut u16;
 }
 
-/// Tokens in flight to an endpoint.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct InFlightTokens(pub u64);
+macro_rules! facts {
+    ($($field:ident: $fact:ident = $kind:ident),* $(,)?) => {
+        /// Hands out column numbers while a configuration is compiled.
+        #[derive(Clone, Debug, Default)]
+        pub struct Columns {
+            $($field: u16,)*
+            texts: u16,
+        }
+
+        impl Columns {
+            /// Empty facts with room for every column handed out.
+            #[must_use]
+            pub fn facts(&self) -> Facts {
+                Facts {
+                    $($field: (0..self.$field).map(|_| None).collect(),)*
+                    texts: vec![None; usize::from(self.texts)],
+                    chains: Arc::default(),
+                    tokens: None,
+                }
+            }
+        }
+
+        /// The facts of one request.
+        #[derive(Debug, Default)]
+        pub struct Facts {
+            $($field: Vec<Column<$fact>>,)*
+            texts: Vec<Option<Arc<str>>>,
+            /// Block hashes of each prompt, once the chain is computed.
+            pub chains: Arc<[Vec<BlockHash>]>,
+            /// Prompt tokens, once a token producer has spoken.
+            pub tokens: Option<u64>,
+        }
+
+        $(impl Fact for $fact {
+            const KIND: DataKind = DataKind::$kind;
+            fn of(facts: &Facts) -> &[Column<Self>] {
+                &facts.$field
+            }
+            fn of_mut(facts: &mut Facts) -> &mut [Column<Self>] {
+                &mut facts.$field
+            }
+            fn handed_out(columns: &mut Columns) -> &mut u16 {
+                &mut columns.$field
+            }
+        })*
+    };
+}
+
+facts! {
+    prefix: PrefixMatch = PrefixMatch,
+    uncached: UncachedTokens = UncachedTokens,
+    in_flight: InFlightTokens = InFlightLoad,
+    latency: LatencyPrediction = LatencyPrediction,
+    encoder: EncoderMatch = EncoderMatch,
+}
 
 impl Columns {
-    /// A column of tokens in flight.
-    pub fn in_flight_tokens(&mut self) -> ColumnId<InFlightTokens> {
-        self.tokens += 1;
-        ColumnId(self.tokens - 1, PhantomData)
+    /// A new column.
+    pub fn column<T: Fact>(&mut self) -> ColumnId<T> {
+        let next = T::handed_out(self);
+        *next += 1;
+        ColumnId(*next - 1, PhantomData)
     }
 
-    /// A column of prefix matches.
-    pub fn prefix(&mut self) -> ColumnId<PrefixMatch> {
-        self.prefix += 1;
-        ColumnId(self.prefix - 1, PhantomData)
+    /// A new text.
+    pub fn text(&mut self) -> TextId {
+        self.texts += 1;
+        TextId(self.texts - 1)
     }
-
-    /// A column of prompt tokens to compute.
-    pub fn uncached(&mut self) -> ColumnId<u64> {
-        self.uncached += 1;
-        ColumnId(self.uncached - 1, PhantomData)
-    }
-
-    /// Empty facts with room for every column handed out.
-    #[must_use]
-    pub fn facts(&self) -> Facts {
-        Facts {
-            prefix: (0..self.prefix).map(|_| None).collect(),
-            uncached: (0..self.uncached).map(|_| None).collect(),
-            in_flight_tokens: (0..self.tokens).map(|_| None).collect(),
-            chains: Arc::default(),
-            tokens: None,
-        }
-    }
-}
-
-/// The facts of one request.
-#[derive(Debug, Default)]
-pub struct Facts {
-    prefix: Vec<Column<PrefixMatch>>,
-    uncached: Vec<Column<u64>>,
-    in_flight_tokens: Vec<Column<InFlightTokens>>,
-    /// Block hashes of each prompt, once the chain is computed.
-    pub chains: Arc<[Vec<BlockHash>]>,
-    /// Prompt tokens, once a token producer has spoken.
-    pub tokens: Option<u64>,
 }
 
 impl Facts {
-    /// The prefix column `id`.
+    /// The column `id`, by candidate.
     #[must_use]
-    pub fn prefix(&self, id: ColumnId<PrefixMatch>) -> Option<&[PrefixMatch]> {
-        self.prefix.get(usize::from(id.0))?.as_deref()
+    pub fn column<T: Fact>(&self, id: ColumnId<T>) -> Option<&[T]> {
+        T::of(self).get(usize::from(id.0))?.as_deref()
     }
 
-    /// The first prefix column anyone filled: what the record shows as predicted.
+    /// The first column of its kind that anyone filled.
     #[must_use]
-    pub fn any_prefix(&self) -> Option<&[PrefixMatch]> {
-        self.prefix.iter().find_map(|c| c.as_deref())
+    pub fn any<T: Fact>(&self) -> Option<&[T]> {
+        T::of(self).iter().find_map(|c| c.as_deref())
     }
 
-    /// Fills the prefix column `id`.
-    pub fn set_prefix(&mut self, id: ColumnId<PrefixMatch>, values: Vec<PrefixMatch>) {
-        if let Some(c) = self.prefix.get_mut(usize::from(id.0)) {
+    /// Fills the column `id` with one value per candidate.
+    pub fn fill<T: Fact>(&mut self, id: ColumnId<T>, values: Vec<T>) {
+        if let Some(c) = T::of_mut(self).get_mut(usize::from(id.0)) {
             *c = Some(values);
         }
     }
 
-    /// The column of tokens in flight `id`.
+    /// The text `id`.
     #[must_use]
-    pub fn in_flight_tokens(&self, id: ColumnId<InFlightTokens>) -> Option<&[InFlightTokens]> {
-        self.in_flight_tokens.get(usize::from(id.0))?.as_deref()
+    pub fn text(&self, id: TextId) -> Option<&Arc<str>> {
+        self.texts.get(usize::from(id.0))?.as_ref()
     }
 
-    /// Fills the column of tokens in flight `id`.
-    pub fn set_in_flight_tokens(&mut self, id: ColumnId<InFlightTokens>, values: Vec<InFlightTokens>) {
-        if let Some(c) = self.in_flight_tokens.get_mut(usize::from(id.0)) {
-            *c = Some(values);
-        }
-    }
-
-    /// The column of tokens to compute `id`.
-    #[must_use]
-    pub fn uncached(&self, id: ColumnId<u64>) -> Option<&[u64]> {
-        self.uncached.get(usize::from(id.0))?.as_deref()
-    }
-
-    /// The first column of tokens to compute that anyone filled.
-    #[must_use]
-    pub fn any_uncached(&self) -> Option<&[u64]> {
-        self.uncached.iter().find_map(|c| c.as_deref())
-    }
-
-    /// Fills the column of tokens to compute `id`.
-    pub fn set_uncached(&mut self, id: ColumnId<u64>, values: Vec<u64>) {
-        if let Some(c) = self.uncached.get_mut(usize::from(id.0)) {
-            *c = Some(values);
+    /// Sets the text `id`.
+    pub fn set_text(&mut self, id: TextId, text: impl Into<Arc<str>>) {
+        if let Some(t) = self.texts.get_mut(usize::from(id.0)) {
+            *t = Some(text.into());
         }
     }
 }

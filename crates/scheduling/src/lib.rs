@@ -14,14 +14,19 @@ mod profile;
 pub mod record;
 mod request;
 mod scheduler;
+mod stages;
 
 pub use candidate::{Candidate, Scope};
 pub use data::{DataKey, DataKind};
-pub use facts::{Column, ColumnId, Columns, Facts, InFlightTokens, PrefixMatch};
+pub use facts::{
+    Column, ColumnId, Columns, EncoderMatch, Fact, Facts, InFlightTokens, LatencyPrediction, PrefixMatch, TextId, UncachedTokens,
+};
 pub use plugin::{
-    Chosen, Cycle, Filter, Held, Hooks, Named, Picker, Producer, ProfileHandler, ResponseHook, Scorer, Served,
-    Termination, Timing, Untimed,
+    AddedHeaders, Admitter, Answered, Attribute, Chosen, Cycle, Decider, Filter, Held, Hooks, Named, Picker, Producer,
+    ProfileHandler, RequestHook, ResponseHook, Scorer, Served, StagePick, Termination, Timing, TokenUsage, Untimed,
+    UsageHook,
 };
 pub use profile::{Dropped, Profile, ProfileRun, WeightedScorer};
-pub use request::{PromptBlocks, Request};
+pub use request::{MediaItem, PromptBlocks, Request};
 pub use scheduler::{Scheduled, Scheduler};
+pub use stages::{Answer, Role, Stage, Stages};

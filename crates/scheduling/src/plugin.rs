@@ -1,7 +1,7 @@
 //! The extension points (plugin specification 3.2).
 
 use crate::record::Reason;
-use crate::{Facts, ProfileRun, Request, Scope};
+use crate::{Answer, Facts, Request, Role, Scope, Stages};
 use pointsman_core::{Nanos, Refusal};
 use pointsman_fleet::Endpoint;
 use std::ops::Deref;
@@ -17,6 +17,18 @@ pub struct Cycle<'a> {
     pub facts: &'a Facts,
     /// The time of this cycle.
     pub now: Nanos,
+    /// The candidate that an earlier profile chose, to which this one is to find a partner.
+    pub peer: Option<u32>,
+    /// Where draws of this request begin.
+    pub seed: u64,
+}
+
+impl Cycle<'_> {
+    /// Draws for one plugin instance: the same again for the same request and `salt`.
+    #[must_use]
+    pub fn draws(&self, salt: u64) -> fastrand::Rng {
+        fastrand::Rng::with_seed(self.seed ^ salt)
+    }
 }
 
 /// Drops candidates.
@@ -39,14 +51,33 @@ pub trait Picker: Send + Sync {
 
 /// Decides which profiles run, and which result counts.
 pub trait ProfileHandler: Send + Sync {
-    /// Appends the numbers of the profiles to run next, in order; none ends the loop. `runs[p]` is the result of profile `p` so far.
-    fn next(&self, request: &Request, runs: &[Option<Result<ProfileRun, Refusal>>], next: &mut Vec<usize>);
+    /// Appends the numbers of the profiles to run next to `stages.next`, in order; none ends the loop.
+    fn next(&self, stages: &mut Stages<'_>);
 
-    /// The number of the profile whose endpoints are the answer.
+    /// What the profiles that ran come to.
     ///
     /// # Errors
     /// The refusal for the client when no profile gives an answer.
-    fn primary(&self, runs: &[Option<Result<ProfileRun, Refusal>>]) -> Result<usize, Refusal>;
+    fn answer(&self, stages: &Stages<'_>) -> Result<Answer, Refusal>;
+}
+
+/// Whether a stage beside decoding is worth its transfer.
+pub trait Decider: Send + Sync {
+    /// `candidate` is the one that an earlier stage chose, where one did.
+    fn decide(&self, request: &Request, facts: &Facts, candidate: Option<u32>) -> bool;
+}
+
+/// Lets a request in, or not, once it is known what its candidates are like.
+pub trait Admitter: Send + Sync {
+    /// # Errors
+    /// The refusal for the client.
+    fn admit(&self, cycle: &Cycle<'_>, all: Scope<'_>) -> Result<(), Refusal>;
+}
+
+/// Sees a request when its head and body are understood, before anything is decided (upstream: RequestHeader).
+pub trait RequestHook: Send + Sync {
+    /// May publish texts, and say whose request it is.
+    fn request(&self, request: &mut Request, facts: &mut Facts);
 }
 
 /// Attaches facts to a request before it is scheduled.
@@ -94,13 +125,39 @@ pub struct Chosen<'a> {
     pub candidate: usize,
     /// Columns of `facts` by candidate; how many there are.
     pub candidates: usize,
+    /// What the other profiles chose.
+    pub others: &'a [StagePick],
 }
+
+/// What a profile beside the primary one chose.
+#[derive(Clone, Debug)]
+pub struct StagePick {
+    /// Name of the profile.
+    pub profile: Arc<str>,
+    /// What its engines do for the request.
+    pub role: Role,
+    /// The endpoints, best first; never empty.
+    pub endpoints: Vec<Arc<Endpoint>>,
+    /// Their positions among the candidates.
+    pub candidates: Vec<u32>,
+}
+
+impl StagePick {
+    /// The pick of that role.
+    #[must_use]
+    pub fn of(others: &[StagePick], role: Role) -> Option<&StagePick> {
+        others.iter().find(|s| s.role == role)
+    }
+}
+
+/// Headers that plugins put on a request on its way to the engine, over whatever the client sent under that name.
+pub type AddedHeaders = Vec<(&'static str, String)>;
 
 /// Told what becomes of a request. The value a hook returns from [`Hooks::chosen`] undoes, by being dropped, whatever the plugin holds
 /// on behalf of the request.
 pub trait Hooks: Send + Sync {
     /// The request is about to be sent to `chosen.endpoint` (upstream: PreRequest).
-    fn chosen(&self, chosen: &Chosen<'_>) -> Option<Box<dyn Held>>;
+    fn chosen(&self, chosen: &Chosen<'_>, headers: &mut AddedHeaders) -> Option<Box<dyn Held>>;
 }
 
 /// What a plugin holds for one request between choice and end.
@@ -116,6 +173,26 @@ pub trait Held: Send + Sync {
     fn ended(self: Box<Self>, _how: Termination) {}
 }
 
+/// Two things held for one request.
+impl<A: Held + ?Sized, B: Held + ?Sized> Held for (Box<A>, Box<B>) {
+    fn sent(&mut self) {
+        self.0.sent();
+        self.1.sent();
+    }
+    fn first_byte(&mut self) {
+        self.0.first_byte();
+        self.1.first_byte();
+    }
+    fn withdrawn(self: Box<Self>) {
+        self.0.withdrawn();
+        self.1.withdrawn();
+    }
+    fn ended(self: Box<Self>, how: Termination) {
+        self.0.ended(how);
+        self.1.ended(how);
+    }
+}
+
 /// Which endpoint served a request, as the proxy says (request-lifecycle 1.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served<'a> {
@@ -127,10 +204,53 @@ pub enum Served<'a> {
     Endpoint(&'a str),
 }
 
+/// Whose response it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered<'a> {
+    /// The request.
+    pub request: &'a Request,
+    /// The endpoint that was chosen for it.
+    pub endpoint: &'a Arc<Endpoint>,
+    /// Name of the profile that chose it.
+    pub profile: &'a Arc<str>,
+    /// What the other profiles chose.
+    pub others: &'a [StagePick],
+    /// What the proxy says of it.
+    pub served: Served<'a>,
+}
+
 /// Sees the head of every response (upstream: ResponseReceived).
 pub trait ResponseHook: Send + Sync {
     /// Calls `set(name, value)` for each header that the response gets.
-    fn response_head(&self, request: &Request, served: Served<'_>, set: &mut dyn FnMut(&str, &str));
+    fn response_head(&self, answered: &Answered<'_>, set: &mut dyn FnMut(&str, &str));
+}
+
+/// What an engine said of the tokens of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TokenUsage {
+    /// Tokens of the prompt.
+    pub prompt: u64,
+    /// Tokens generated.
+    pub completion: u64,
+    /// Tokens of the prompt that were cached, where the engine tells.
+    pub cached: Option<u64>,
+}
+
+/// A number about a finished request, for the proxy's dynamic metadata.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attribute {
+    /// Namespace of the metadata.
+    pub namespace: Arc<str>,
+    /// Key.
+    pub name: Arc<str>,
+    /// Value.
+    pub value: i64,
+}
+
+/// Makes numbers of what a request used (upstream: ResponseBody).
+pub trait UsageHook: Send + Sync {
+    /// The number, where there is one.
+    fn usage(&self, usage: &TokenUsage) -> Option<Attribute>;
 }
 
 /// Where durations of plugin calls go.

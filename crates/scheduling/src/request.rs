@@ -12,6 +12,15 @@ pub struct PromptBlocks {
     pub contents: Vec<u64>,
 }
 
+/// An image, video or sound in a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MediaItem {
+    /// `image`, `video`, `audio`, or what a pre-tokenized request calls it.
+    pub modality: Arc<str>,
+    /// Hash of its content.
+    pub hash: u64,
+}
+
 /// A request as the plugins see it.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -31,6 +40,8 @@ pub struct Request {
     pub size_bytes: u64,
     /// The prompts; empty when the path has none or nobody asked for tokens.
     pub prompts: Vec<PromptBlocks>,
+    /// Multimodal items of the prompts, in order.
+    pub items: Vec<MediaItem>,
     /// Tokens in a block of `prompts`.
     pub block_tokens: u32,
     /// `cache_salt` of the body; empty when absent.
@@ -68,6 +79,7 @@ impl Default for Request {
             fairness_id: pointsman_core::headers::DEFAULT_FAIRNESS_ID.into(),
             size_bytes: 0,
             prompts: Vec::new(),
+            items: Vec::new(),
             block_tokens: 64,
             cache_salt: "".into(),
             max_output_tokens: None,

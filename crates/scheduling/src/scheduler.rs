@@ -1,6 +1,6 @@
 //! The handler loop: which profiles run, and whose picks are the answer (plugin specification 2.2).
 
-use crate::{Cycle, Named, Profile, ProfileHandler, ProfileRun, Scope};
+use crate::{Answer, Cycle, Named, Profile, ProfileHandler, ProfileRun, Scope, Stage, Stages};
 use pointsman_core::{Clock, ErrorCode, Refusal};
 
 /// A compiled profile handler with its profiles.
@@ -15,17 +15,17 @@ pub struct Scheduler {
 /// What scheduling one request did, whether or not it found an endpoint.
 #[derive(Debug)]
 pub struct Scheduled {
-    /// Result of each profile that ran, by profile number, in declaration order.
+    /// Each profile that ran, by number, in declaration order.
     pub runs: Vec<(usize, ProfileRun)>,
-    /// Number of the primary profile, or why there is none.
-    pub primary: Result<usize, Refusal>,
+    /// What they come to, or why to nothing.
+    pub answer: Result<Answer, Refusal>,
 }
 
 impl Scheduled {
     /// The primary profile's run.
     #[must_use]
     pub fn primary_run(&self) -> Option<&ProfileRun> {
-        let primary = *self.primary.as_ref().ok()?;
+        let primary = self.answer.as_ref().ok()?.primary;
         self.runs.iter().find(|(p, _)| *p == primary).map(|(_, r)| r)
     }
 }
@@ -40,48 +40,63 @@ impl Scheduler {
         rng: &mut fastrand::Rng,
         clock: &dyn Clock,
     ) -> Scheduled {
-        let mut runs: Vec<Option<Result<ProfileRun, Refusal>>> = self.profiles.iter().map(|_| None).collect();
+        let mut done: Vec<Option<Stage>> = self.profiles.iter().map(|_| None).collect();
         let mut failed: Vec<(usize, ProfileRun)> = Vec::new();
         let mut next = Vec::with_capacity(1);
+        let mut peer = cycle.peer;
+        let (request, facts, candidates) = (cycle.request, cycle.facts, scope.all);
         // A handler that never stops asking is a bug; it must not hang a request.
         for _ in 0..2 * self.profiles.len() + 2 {
             next.clear();
             let then = clock.now();
-            self.handler.next(cycle.request, &runs, &mut next);
+            self.handler.next(&mut Stages {
+                request,
+                facts,
+                candidates,
+                done: &mut done,
+                next: &mut next,
+                peer: &mut peer,
+            });
             self.handler.timing.observe(clock.now().since(then).as_nanos() as f64 / 1e9);
             if next.is_empty() {
                 break;
             }
+            let cycle = Cycle { peer, ..*cycle };
             for &p in &next {
                 let Some(profile) = self.profiles.get(p) else { continue };
-                runs[p] = Some(match profile.run(cycle, scope, rng, clock) {
-                    Ok(run) => Ok(run),
+                done[p] = Some(match profile.run(&cycle, scope, rng, clock) {
+                    Ok(run) => Stage::Ran(run),
                     Err(refused) => {
                         let (refusal, run) = *refused;
                         failed.push((p, run));
-                        Err(refusal)
+                        Stage::Failed(refusal)
                     }
                 });
             }
         }
-        let primary = if runs.iter().all(Option::is_none) {
+        next.clear();
+        let answer = if done.iter().all(Option::is_none) {
             Err(Refusal::new(
                 ErrorCode::ResourceExhausted,
-                format!(
-                    "failed to find target endpoint: failed to run any scheduler profile for request {}",
-                    cycle.request.id
-                ),
+                format!("failed to find target endpoint: failed to run any scheduler profile for request {}", request.id),
             ))
         } else {
-            self.handler.primary(&runs)
+            self.handler.answer(&Stages {
+                request,
+                facts,
+                candidates,
+                done: &mut done,
+                next: &mut next,
+                peer: &mut peer,
+            })
         };
-        let mut done: Vec<(usize, ProfileRun)> = runs
-            .into_iter()
-            .enumerate()
-            .filter_map(|(p, r)| r.and_then(Result::ok).map(|r| (p, r)))
-            .chain(failed)
-            .collect();
-        done.sort_by_key(|(p, _)| *p);
-        Scheduled { runs: done, primary }
+        let ran = |stage| match stage {
+            Some(Stage::Ran(run)) => Some(run),
+            _ => None,
+        };
+        let mut runs: Vec<(usize, ProfileRun)> =
+            done.into_iter().enumerate().filter_map(|(p, stage)| ran(stage).map(|run| (p, run))).chain(failed).collect();
+        runs.sort_by_key(|(p, _)| *p);
+        Scheduled { runs, answer }
     }
 }

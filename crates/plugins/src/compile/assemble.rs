@@ -1,9 +1,9 @@
 //! Instances, and the scheduler made of them.
 
 use super::bind::{Bound, producer_order};
-use super::declare::Declared;
+use super::declare::{Decl, Declared};
 use super::{Compiled, CompiledSource, NamedPlugin, effective};
-use crate::build::{Build, ColumnTable, Instance};
+use crate::build::{Build, ColumnTable, Instance, Parts};
 use crate::learned::LearnedStates;
 use crate::parsers::ParserTable;
 use pointsman_config::{Faults, Kind, Span};
@@ -18,19 +18,38 @@ pub(super) fn instances(
     states: &LearnedStates,
     faults: &mut Faults,
 ) -> Vec<Instance> {
-    let make = |(i, decl): (usize, &super::declare::Decl)| {
-        let mut build = Build {
-            name: Arc::clone(&decl.name),
-            type_name: decl.row.type_name,
-            params: &decl.params,
-            columns,
-            bound: &bound[i],
-            states,
-            faults,
-        };
-        decl.row.build.map(|f| f(&mut build)).unwrap_or_default()
-    };
-    d.decls.iter().enumerate().map(make).collect()
+    let profiles: Vec<Arc<str>> = d.profiles.iter().map(|p| Arc::clone(&p.name)).collect();
+    let mut parts = Parts::default();
+    let mut made: Vec<Option<Instance>> = d.decls.iter().map(|_| None).collect();
+    // What others are made of comes first, wherever it stands in the document.
+    for first in [true, false] {
+        for (i, decl) in d.decls.iter().enumerate().filter(|(_, decl)| is_part(decl) == first) {
+            let mut build = Build {
+                name: Arc::clone(&decl.name),
+                type_name: decl.row.type_name,
+                params: &decl.params,
+                profiles: &profiles,
+                columns,
+                parts: &parts,
+                bound: &bound[i],
+                states,
+                faults,
+            };
+            let instance = decl.row.build.map(|f| f(&mut build)).unwrap_or_default();
+            if let Some(decider) = &instance.decider {
+                parts.deciders.insert(Arc::clone(&decl.name), Arc::clone(decider));
+            }
+            if let Some(topology) = &instance.topology {
+                parts.topologies.insert(Arc::clone(&decl.name), Arc::clone(topology));
+            }
+            made[i] = Some(instance);
+        }
+    }
+    made.into_iter().map(Option::unwrap_or_default).collect()
+}
+
+fn is_part(decl: &Decl) -> bool {
+    decl.is(Kind::Decider) || decl.is(Kind::Extractor)
 }
 
 /// Puts the instances in their places.
@@ -78,18 +97,16 @@ pub(super) fn assemble(
             instances[i].producer.as_ref().map(|p| Named::new(type_name, name, Arc::clone(p)))
         })
         .collect();
-    let hooks = (0..instances.len())
-        .filter_map(|i| {
-            let (type_name, name) = named(i);
-            instances[i].hooks.as_ref().map(|h| Named::new(type_name, name, Arc::clone(h)))
-        })
-        .collect();
-    let response_hooks = (0..instances.len())
-        .filter_map(|i| {
-            let (type_name, name) = named(i);
-            instances[i].response.as_ref().map(|h| Named::new(type_name, name, Arc::clone(h)))
-        })
-        .collect();
+    fn each<T: ?Sized>(
+        d: &Declared,
+        instances: &[Instance],
+        of: impl Fn(&Instance) -> Option<&Arc<T>>,
+    ) -> Vec<Named<T>> {
+        let named = |(decl, instance): (&Decl, &Instance)| {
+            Some(Named::new(decl.row.type_name, Arc::clone(&decl.name), Arc::clone(of(instance)?)))
+        };
+        d.decls.iter().zip(instances).filter_map(named).collect()
+    }
     let listed = d.parsers.iter().filter_map(|&i| Some((Arc::clone(&d.decls[i].name), instances[i].parser?))).collect();
     let (parsers, skipped) = ParserTable::new(listed);
     for name in skipped {
@@ -128,8 +145,11 @@ pub(super) fn assemble(
     Some(Compiled {
         scheduler,
         producers,
-        hooks,
-        response_hooks,
+        hooks: each(d, &instances, |i| i.hooks.as_ref()),
+        request_hooks: each(d, &instances, |i| i.request.as_ref()),
+        response_hooks: each(d, &instances, |i| i.response.as_ref()),
+        usage_hooks: each(d, &instances, |i| i.usage.as_ref()),
+        admitters: each(d, &instances, |i| i.admitter.as_ref()),
         parsers,
         columns,
         reads_tokens: d.decls.iter().any(|decl| decl.is(Kind::Producer)),

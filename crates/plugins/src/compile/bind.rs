@@ -118,10 +118,15 @@ pub(super) fn columns(d: &Declared) -> (Columns, ColumnTable) {
         for kind in decl.row.makes {
             let name = Arc::clone(&decl.name);
             match kind {
-                DataKind::PrefixMatch => drop(table.prefix.insert(name, columns.prefix())),
-                DataKind::UncachedTokens => drop(table.uncached.insert(name, columns.uncached())),
-                DataKind::InFlightLoad => drop(table.in_flight_tokens.insert(name, columns.in_flight_tokens())),
-                DataKind::TokenizedPrompt | DataKind::EngineMetrics => {}
+                DataKind::PrefixMatch => drop(table.prefix.insert(name, columns.column())),
+                DataKind::UncachedTokens => drop(table.uncached.insert(name, columns.column())),
+                DataKind::InFlightLoad => drop(table.in_flight.insert(name, columns.column())),
+                DataKind::LatencyPrediction => drop(table.latency.insert(name, columns.column())),
+                DataKind::EncoderMatch => drop(table.encoder.insert(name, columns.column())),
+                DataKind::SessionId | DataKind::AgentIdentity => {
+                    drop(table.texts.insert((*kind, name), columns.text()));
+                }
+                DataKind::TokenizedPrompt | DataKind::EngineMetrics | DataKind::Topology => {}
             }
         }
     }

@@ -17,7 +17,9 @@ use crate::parsers::ParserTable;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use crate::table::Catalogue;
 use pointsman_config::{Faults, check};
-use pointsman_scheduling::{Columns, Hooks, Named, Producer, ResponseHook, Scheduler};
+use pointsman_scheduling::{
+    Admitter, Columns, Hooks, Named, Producer, RequestHook, ResponseHook, Scheduler, UsageHook,
+};
 use pointsman_wire::body::EstimateOptions;
 use std::sync::Arc;
 
@@ -79,8 +81,14 @@ pub struct Compiled {
     pub producers: Vec<Named<dyn Producer>>,
     /// Whoever is told of choice and end.
     pub hooks: Vec<Named<dyn Hooks>>,
+    /// Whoever sees requests before anything is decided.
+    pub request_hooks: Vec<Named<dyn RequestHook>>,
     /// Whoever sees the head of responses.
     pub response_hooks: Vec<Named<dyn ResponseHook>>,
+    /// Whoever makes numbers of what requests used.
+    pub usage_hooks: Vec<Named<dyn UsageHook>>,
+    /// Whoever lets requests in.
+    pub admitters: Vec<Named<dyn Admitter>>,
     /// Which paths are read as what.
     pub parsers: ParserTable,
     /// Room for the facts of one request.

@@ -3,3 +3,4 @@
 pub mod core_metrics_extractor;
 pub mod file_discovery;
 pub mod metrics_data_source;
+pub mod topology_extractor;

@@ -14,7 +14,8 @@ use pointsman_core::{BlockHash, Nanos, chain, chain_seed};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_prefix::{ApproxIndex, MatchScratch, Recorded};
 use pointsman_scheduling::{
-    Chosen, ColumnId, DataKind, Facts, Held, Hooks, PrefixMatch, Producer, Request, Scope, Termination,
+    AddedHeaders, Chosen, ColumnId, DataKind, Facts, Held, Hooks, PrefixMatch, Producer, Request, Role, Scope, StagePick,
+    Termination,
 };
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -164,22 +165,29 @@ impl Producer for ApproxPrefixCacheProducer {
                 })
                 .collect()
         });
-        facts.set_prefix(column, matches);
+        facts.fill(column, matches);
     }
 }
 
 impl Hooks for ApproxPrefixCacheProducer {
-    fn chosen(&self, chosen: &Chosen<'_>) -> Option<Box<dyn Held>> {
-        let matched = self.column.and_then(|c| chosen.facts.prefix(c)).is_some();
+    fn chosen(&self, chosen: &Chosen<'_>, _: &mut AddedHeaders) -> Option<Box<dyn Held>> {
+        let matched = self.column.and_then(|c| chosen.facts.column(c)).is_some();
         if !matched || chosen.facts.chains.is_empty() {
             return None;
         }
-        Some(Box::new(Credit {
+        // Whoever computes the prompt for another engine comes to hold it too.
+        let prefill = StagePick::of(chosen.others, Role::Prefill).map(|s| &s.endpoints[0]);
+        let credit = |endpoint: &Arc<Endpoint>| Credit {
             state: Arc::clone(&self.state),
-            endpoint: Arc::clone(chosen.endpoint),
+            endpoint: Arc::clone(endpoint),
             chains: Arc::clone(&chosen.facts.chains),
             recorded: Vec::new(),
-        }))
+        };
+        let held = Box::new(credit(chosen.endpoint));
+        match prefill {
+            Some(prefill) => Some(Box::new((held, Box::new(credit(prefill))))),
+            None => Some(held),
+        }
     }
 }
 
@@ -281,7 +289,7 @@ fn build(b: &mut Build<'_>) -> Instance {
     let producer = Arc::new(ApproxPrefixCacheProducer {
         name: Arc::clone(&b.name),
         state,
-        column: b.columns.prefix.get(&b.name).copied(),
+        column: b.own(),
         max_tokens: b.params.u64("maxPrefixTokensToMatch"),
         max_blocks: b.params.u64("maxPrefixBlocksToMatch"),
     });

@@ -13,7 +13,8 @@ use pointsman_config::{Param, ParamKind};
 use pointsman_core::Nanos;
 use pointsman_fleet::{Endpoint, Load, Snapshot};
 use pointsman_scheduling::{
-    Chosen, ColumnId, DataKind, Facts, Held, Hooks, InFlightTokens, PrefixMatch, Producer, Request, Scope, Termination,
+    AddedHeaders, Chosen, ColumnId, DataKind, Facts, Held, Hooks, InFlightTokens, PrefixMatch, Producer, Request, Role,
+    Scope, Termination, UncachedTokens,
 };
 use std::sync::Arc;
 
@@ -78,7 +79,7 @@ pub struct InflightLoadProducer {
     output_ratio: Option<f64>,
     max_output: Option<u64>,
     prefix: Option<ColumnId<PrefixMatch>>,
-    uncached: Option<ColumnId<u64>>,
+    uncached: Option<ColumnId<UncachedTokens>>,
     in_flight: Option<ColumnId<InFlightTokens>>,
     tokens: Arc<TokensInFlight>,
 }
@@ -101,6 +102,20 @@ impl InflightLoadProducer {
         uncached(input, prefix).saturating_add(self.output(input, limit))
     }
 
+    /// Charges an endpoint with what it has to do. Nothing where that is no token, unless it is not the primary one.
+    fn hold(&self, chosen: &Chosen<'_>, endpoint: &Arc<Endpoint>, candidate: usize, role: Role) -> Option<HeldTokens> {
+        let input = chosen.facts.tokens.unwrap_or(0);
+        let prefix = self.prefix.and_then(|p| chosen.facts.column(p)).and_then(|p| p.get(candidate));
+        let tokens = self.charged(input, prefix, chosen.request.max_output_tokens);
+        if tokens == 0 && role == Role::Any {
+            return None;
+        }
+        let load = self.tokens.of(endpoint);
+        load.charge(1, tokens);
+        let until_end = self.output_ratio.is_some();
+        Some(HeldTokens { load, tokens, until_end, prefill: role == Role::Prefill, counted: None })
+    }
+
     fn output(&self, input: u64, limit: Option<u64>) -> u64 {
         let Some(ratio) = self.output_ratio else { return 0 };
         let estimate = (input as f64 * ratio).round() as u64;
@@ -112,9 +127,10 @@ impl Producer for InflightLoadProducer {
     fn produce(&self, _: &Request, all: Scope<'_>, _: Nanos, facts: &mut Facts) {
         let input = facts.tokens.unwrap_or(0);
         if let Some(id) = self.uncached {
-            let prefix = self.prefix.and_then(|p| facts.prefix(p));
-            let column = (0..all.len()).map(|c| uncached(input, prefix.and_then(|p| p.get(c)))).collect();
-            facts.set_uncached(id, column);
+            let prefix = self.prefix.and_then(|p| facts.column(p));
+            let tokens = |c| UncachedTokens(uncached(input, prefix.and_then(|p: &[PrefixMatch]| p.get(c))));
+            let column = (0..all.len()).map(tokens).collect();
+            facts.fill(id, column);
         }
         if let Some(id) = self.in_flight {
             let slots = self.tokens.0.read();
@@ -124,22 +140,27 @@ impl Producer for InflightLoadProducer {
             };
             let column = all.iter().map(|(_, c)| InFlightTokens(tokens(c.endpoint))).collect();
             drop(slots);
-            facts.set_in_flight_tokens(id, column);
+            facts.fill(id, column);
         }
     }
 }
 
 impl Hooks for InflightLoadProducer {
-    fn chosen(&self, chosen: &Chosen<'_>) -> Option<Box<dyn Held>> {
-        let input = chosen.facts.tokens.unwrap_or(0);
-        let prefix = self.prefix.and_then(|p| chosen.facts.prefix(p)).and_then(|p| p.get(chosen.candidate));
-        let tokens = self.charged(input, prefix, chosen.request.max_output_tokens);
-        if tokens == 0 {
-            return None;
-        }
-        let load = self.tokens.of(chosen.endpoint);
-        load.charge(1, tokens);
-        Some(Box::new(HeldTokens { load, tokens, until_end: self.output_ratio.is_some() }))
+    fn chosen(&self, chosen: &Chosen<'_>, _: &mut AddedHeaders) -> Option<Box<dyn Held>> {
+        let held = self.hold(chosen, chosen.endpoint, chosen.candidate, Role::Any);
+        let others = chosen.others.iter().filter_map(|stage| {
+            let held = self.hold(chosen, &stage.endpoints[0], stage.candidates[0] as usize, stage.role);
+            held.map(|held| (held, &stage.endpoints[0]))
+        });
+        // Requests of the primary profile are counted by the router itself, those of the others here.
+        others.fold(held.map(|h| Box::new(h) as Box<dyn Held>), |all, (mut other, endpoint)| {
+            endpoint.load.charge(1, 0);
+            other.counted = Some(Arc::clone(&endpoint.load));
+            Some(match all {
+                Some(all) => Box::new((all, Box::new(other))),
+                None => Box::new(other),
+            })
+        })
     }
 }
 
@@ -147,18 +168,31 @@ struct HeldTokens {
     load: Arc<Load>,
     tokens: u64,
     until_end: bool,
+    /// The engine computes the prompt for another one, and is done at the first byte.
+    prefill: bool,
+    /// The load of an endpoint beside the primary one, on which the request counts too.
+    counted: Option<Arc<Load>>,
 }
 
 impl HeldTokens {
     fn release(&mut self) {
         self.load.release(0, std::mem::take(&mut self.tokens));
     }
+
+    fn uncount(&mut self) {
+        if let Some(counted) = self.counted.take() {
+            counted.release(1, 0);
+        }
+    }
 }
 
 impl Held for HeldTokens {
     fn first_byte(&mut self) {
-        if !self.until_end {
+        if !self.until_end || self.prefill {
             self.release();
+        }
+        if self.prefill {
+            self.uncount();
         }
     }
     fn withdrawn(self: Box<Self>) {}
@@ -168,6 +202,7 @@ impl Held for HeldTokens {
 impl Drop for HeldTokens {
     fn drop(&mut self) {
         self.release();
+        self.uncount();
         self.load.release(1, 0);
     }
 }
@@ -216,9 +251,9 @@ fn build(b: &mut Build<'_>) -> Instance {
             .get("maxEstimatedOutputTokens")
             .is_some()
             .then(|| b.params.u64("maxEstimatedOutputTokens")),
-        prefix: b.prefix_of("prefixMatchInfoProducerName"),
-        uncached: b.columns.uncached.get(&b.name).copied(),
-        in_flight: b.columns.in_flight_tokens.get(&b.name).copied(),
+        prefix: b.column("prefixMatchInfoProducerName"),
+        uncached: b.own(),
+        in_flight: b.own(),
         tokens: b.learned(TokensInFlight::default),
     });
     Instance { producer: Some(producer.clone()), hooks: Some(producer), ..Instance::default() }
@@ -276,7 +311,7 @@ mod tests {
         let load = Arc::new(Load::default());
         let held = |until_end| {
             load.charge(1, 384);
-            Box::new(HeldTokens { load: Arc::clone(&load), tokens: 384, until_end })
+            Box::new(HeldTokens { load: Arc::clone(&load), tokens: 384, until_end, prefill: false, counted: None })
         };
         let mut h = held(false);
         h.first_byte();

@@ -3,7 +3,7 @@
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Stability};
 use pointsman_core::{ErrorCode, Refusal};
-use pointsman_scheduling::{ProfileHandler, ProfileRun, Request};
+use pointsman_scheduling::{Answer, ProfileHandler, Stage, Stages};
 use std::sync::Arc;
 
 /// Runs one profile.
@@ -11,14 +11,14 @@ use std::sync::Arc;
 pub struct SingleProfileHandler;
 
 impl ProfileHandler for SingleProfileHandler {
-    fn next(&self, _: &Request, runs: &[Option<Result<ProfileRun, Refusal>>], next: &mut Vec<usize>) {
-        next.extend((0..runs.len()).filter(|&p| runs[p].is_none()));
+    fn next(&self, stages: &mut Stages<'_>) {
+        stages.next.extend((0..stages.done.len()).filter(|&p| stages.done[p].is_none()));
     }
 
-    fn primary(&self, runs: &[Option<Result<ProfileRun, Refusal>>]) -> Result<usize, Refusal> {
-        match runs {
-            [Some(Ok(_))] => Ok(0),
-            [Some(Err(refusal))] => Err(refusal.clone()),
+    fn answer(&self, stages: &Stages<'_>) -> Result<Answer, Refusal> {
+        match &*stages.done {
+            [Some(Stage::Ran(_))] => Ok(Answer::one(0)),
+            [Some(Stage::Failed(refusal))] => Err(refusal.clone()),
             _ => Err(Refusal::new(ErrorCode::Internal, "single-profile-handler needs exactly one profile")),
         }
     }
@@ -42,17 +42,17 @@ fn build(_: &mut Build<'_>) -> Instance {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::Staging;
+    use pointsman_scheduling::ProfileRun;
 
     #[test]
     fn the_profile_runs_once_and_its_refusal_is_the_answer() {
-        let mut next = Vec::new();
-        SingleProfileHandler.next(&Request::default(), &[None], &mut next);
-        assert_eq!(next, [0]);
-        let refused = [Some(Err(Refusal::all_filtered()))];
-        next.clear();
-        SingleProfileHandler.next(&Request::default(), &refused, &mut next);
-        assert!(next.is_empty());
-        assert_eq!(SingleProfileHandler.primary(&refused), Err(Refusal::all_filtered()));
-        assert_eq!(SingleProfileHandler.primary(&[Some(Ok(ProfileRun::default()))]), Ok(0));
+        let mut staging = Staging::new(1);
+        assert_eq!(staging.next(&SingleProfileHandler), [0]);
+        staging.done[0] = Some(Stage::Failed(Refusal::all_filtered()));
+        assert!(staging.next(&SingleProfileHandler).is_empty());
+        assert_eq!(staging.answer(&SingleProfileHandler), Err(Refusal::all_filtered()));
+        staging.done[0] = Some(Stage::Ran(ProfileRun::default()));
+        assert_eq!(staging.answer(&SingleProfileHandler), Ok(Answer::one(0)));
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::build::Instance;
 use crate::row::{Kind, Row, Stability};
-use pointsman_scheduling::{Request, ResponseHook, Served};
+use pointsman_scheduling::{Answered, ResponseHook, Served};
 
 /// The header.
 pub const HEADER: &str = "x-conformance-test-served-endpoint";
@@ -17,8 +17,8 @@ pub const HEADER: &str = "x-conformance-test-served-endpoint";
 pub struct DestinationEndpointServedVerifier;
 
 impl ResponseHook for DestinationEndpointServedVerifier {
-    fn response_head(&self, _: &Request, served: Served<'_>, set: &mut dyn FnMut(&str, &str)) {
-        let value = match served {
+    fn response_head(&self, answered: &Answered<'_>, set: &mut dyn FnMut(&str, &str)) {
+        let value = match answered.served {
             Served::Endpoint(endpoint) => endpoint,
             Served::NoNamespace => "fail: missing envoy lb metadata",
             Served::NoKey => "fail: missing destination endpoint served metadata",
@@ -41,6 +41,7 @@ pub const ROW: Row = Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::answered;
 
     #[test]
     fn it_tells_the_endpoint_or_what_is_missing() {
@@ -50,8 +51,10 @@ mod tests {
             (Served::NoKey, "fail: missing destination endpoint served metadata"),
         ] {
             let mut headers = Vec::new();
-            DestinationEndpointServedVerifier.response_head(&Request::default(), served, &mut |name, value| {
-                headers.push((name.to_owned(), value.to_owned()));
+            answered(served, |answered| {
+                DestinationEndpointServedVerifier.response_head(answered, &mut |name, value| {
+                    headers.push((name.to_owned(), value.to_owned()));
+                });
             });
             assert_eq!(headers, [(HEADER.to_owned(), told.to_owned())]);
         }

@@ -10,7 +10,9 @@ use crate::row::{Kind, Need, Row, Stability};
 use parking_lot::Mutex;
 use pointsman_config::{Param, ParamKind};
 use pointsman_fleet::{Endpoint, Snapshot};
-use pointsman_scheduling::{Chosen, ColumnId, Cycle, DataKind, Facts, Held, Hooks, PrefixMatch, Scope, Scorer};
+use pointsman_scheduling::{
+    AddedHeaders, Chosen, ColumnId, Cycle, DataKind, Facts, Held, Hooks, PrefixMatch, Role, Scope, Scorer, StagePick,
+};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -49,7 +51,7 @@ impl Learned for LastUsed {
 
 impl NoHitLruScorer {
     fn cold(&self, facts: &Facts) -> bool {
-        self.matches.and_then(|id| facts.prefix(id)).is_none_or(|m| m.iter().all(|m| m.matched == 0))
+        self.matches.and_then(|id| facts.column(id)).is_none_or(|m| m.iter().all(|m| m.matched == 0))
     }
 
     fn touch(&self, endpoint: u64) {
@@ -89,9 +91,12 @@ impl Scorer for NoHitLruScorer {
 }
 
 impl Hooks for NoHitLruScorer {
-    fn chosen(&self, chosen: &Chosen<'_>) -> Option<Box<dyn Held>> {
+    fn chosen(&self, chosen: &Chosen<'_>, _: &mut AddedHeaders) -> Option<Box<dyn Held>> {
         if self.cold(chosen.facts) {
             self.touch(chosen.endpoint.id);
+            if let Some(prefill) = StagePick::of(chosen.others, Role::Prefill) {
+                self.touch(prefill.endpoints[0].id);
+            }
         }
         None
     }
@@ -116,7 +121,7 @@ pub const ROW: Row = Row {
 fn build(b: &mut Build<'_>) -> Instance {
     let scorer = Arc::new(NoHitLruScorer {
         capacity: b.params.i64("lruSize").max(1) as usize,
-        matches: b.prefix_of("prefixMatchInfoProducerName"),
+        matches: b.column("prefixMatchInfoProducerName"),
         used: b.learned(LastUsed::default),
     });
     Instance { scorer: Some(scorer.clone()), hooks: Some(scorer), ..Instance::default() }

@@ -31,7 +31,7 @@ impl PrefixCacheScorer {
 
 impl Scorer for PrefixCacheScorer {
     fn score(&self, cycle: &Cycle<'_>, scope: Scope<'_>, out: &mut [f64]) {
-        let Some(matches) = self.matches.and_then(|id| cycle.facts.prefix(id)) else { return };
+        let Some(matches) = self.matches.and_then(|id| cycle.facts.column(id)) else { return };
         for (out, (c, _)) in out.iter_mut().zip(scope.iter()) {
             *out = matches.get(c).map_or(0.0, |m| self.rate(m));
         }
@@ -76,7 +76,7 @@ fn build(b: &mut Build<'_>) -> Instance {
     Instance::scorer(PrefixCacheScorer {
         length_weight,
         length_scale,
-        matches: b.prefix_of("prefixMatchInfoProducerName"),
+        matches: b.column("prefixMatchInfoProducerName"),
     })
 }
 

@@ -24,8 +24,8 @@ fn rate(tokens: u64, threshold: f64) -> f64 {
 
 impl Scorer for TokenLoadScorer {
     fn score(&self, cycle: &Cycle<'_>, scope: Scope<'_>, out: &mut [f64]) {
-        let in_flight = self.in_flight.and_then(|id| cycle.facts.in_flight_tokens(id));
-        let uncached = self.uncached.and_then(|id| cycle.facts.uncached(id));
+        let in_flight = self.in_flight.and_then(|id| cycle.facts.column(id));
+        let uncached = self.uncached.and_then(|id| cycle.facts.column(id));
         for (out, (c, _)) in out.iter_mut().zip(scope.iter()) {
             let tokens = in_flight.and_then(|t| t.get(c)).map_or(0, |t| t.0)
                 + uncached.and_then(|t| t.get(c)).copied().unwrap_or(0);
@@ -62,8 +62,8 @@ fn build(b: &mut Build<'_>) -> Instance {
     }
     Instance::scorer(TokenLoadScorer {
         threshold: if threshold > 0.0 { threshold } else { DEFAULT_THRESHOLD },
-        in_flight: b.in_flight_tokens_of("inFlightLoadProducerName"),
-        uncached: b.uncached_of("inFlightLoadProducerName"),
+        in_flight: b.column("inFlightLoadProducerName"),
+        uncached: b.column("inFlightLoadProducerName"),
     })
 }
 

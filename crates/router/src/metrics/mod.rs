@@ -2,6 +2,7 @@
 
 mod bounded;
 mod buckets;
+mod disaggregation;
 mod histogram;
 mod in_flight;
 mod pool;
@@ -13,6 +14,7 @@ mod series;
 mod streams;
 mod text;
 
+use disaggregation::Disaggregation;
 use in_flight::EndpointSeries;
 pub(crate) use in_flight::InFlight;
 pub(crate) use series::{Ended, RequestSeries};
@@ -23,7 +25,7 @@ use pointsman_core::ErrorCode;
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_plugins::Compiled;
 use pointsman_plugins::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
-use pointsman_scheduling::{Facts, Request, Timing};
+use pointsman_scheduling::{Facts, Named, ProfileHandler, Request, Timing};
 use prefix::PrefixMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -42,6 +44,7 @@ pub struct Metrics {
     scheduler: SchedulerMetrics,
     pool: pool::PoolGauges,
     prefix: PrefixMetrics,
+    disaggregation: Disaggregation,
     retries: Counter,
     bodyless: Counter,
 }
@@ -80,6 +83,7 @@ impl Metrics {
         let scheduler = SchedulerMetrics::new(&mut families);
         let pool = pool::PoolGauges::new(pool, stale_after, &mut families);
         let prefix = PrefixMetrics::new(&mut families);
+        let disaggregation = Disaggregation::new(&mut families);
         let retries = Counter::default();
         registry.register(
             "pointsman_retries",
@@ -93,7 +97,7 @@ impl Metrics {
             bodyless.clone(),
         );
         process::register(&mut registry);
-        Self { registry: Mutex::new(registry), requests, scheduler, pool, prefix, retries, bodyless }
+        Self { registry: Mutex::new(registry), requests, scheduler, pool, prefix, disaggregation, retries, bodyless }
     }
 
     /// Registers further collectors, such as a transport's own.
@@ -173,6 +177,11 @@ impl Metrics {
 
     pub(crate) fn scheduled(&self, seconds: f64) {
         self.scheduler.scheduled(seconds);
+    }
+
+    /// A request is served by engines of these kinds, says the profile handler.
+    pub(crate) fn disaggregated(&self, handler: &Named<dyn ProfileHandler>, model: &str, kind: &'static str) {
+        self.disaggregation.decided((&handler.type_name, &handler.name), model, kind);
     }
 
     pub(crate) fn attempt_failed(&self, model: &str) {

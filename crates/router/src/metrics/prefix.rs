@@ -120,7 +120,7 @@ impl PrefixMetrics {
         prompt_tokens: u64,
     ) {
         for producer in producers {
-            let matches = producer.column().and_then(|c| facts.prefix(c));
+            let matches = producer.column().and_then(|c| facts.column(c));
             let Some(m) = matches.and_then(|m| m.get(candidate)).filter(|m| m.total > 0) else { continue };
             let followed = self.followed.load();
             let Some(series) = followed.get(&producer.name) else { continue };

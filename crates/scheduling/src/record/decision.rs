@@ -1,7 +1,7 @@
 //! One decision: what is kept of it.
 
 use super::{DecisionId, Reason};
-use crate::{Candidate, Facts, Profile, ProfileRun};
+use crate::{Candidate, Facts, PrefixMatch, Profile, ProfileRun};
 use parking_lot::Mutex;
 use pointsman_core::Nanos;
 use pointsman_fleet::Directory;
@@ -228,7 +228,7 @@ impl ProfileRecord {
         let columns = profile.scorers.len();
         let n = run.kept.len();
         let rows = best_rows(run);
-        let prefix = facts.any_prefix();
+        let prefix = facts.any::<PrefixMatch>();
         let mut records = Vec::with_capacity(rows.len() + run.dropped.len().min(MAX_CANDIDATES) + unready.len());
         let mut scores = Vec::with_capacity(rows.len() * columns);
         let record = |c: u32| CandidateRecord {
