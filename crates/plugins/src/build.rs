@@ -145,6 +145,12 @@ impl Build<'_> {
         self.faults.error(span, path, format!("plugin `{}`: {message}", self.name));
     }
 
+    /// Reports that a parameter is legal and does not do what was surely meant.
+    pub fn warning(&mut self, param: &str, message: &str) {
+        let (span, path) = (self.params.span(param), self.params.path(param));
+        self.faults.warning(span, path, format!("plugin `{}`: {message}", self.name));
+    }
+
     /// Reports that another value is in force than the one written.
     pub fn corrected(&mut self, param: &str, in_force: &str) {
         self.corrected_in(self.params, param, in_force);
@@ -172,15 +178,26 @@ impl Build<'_> {
         self.columns.texts.get(&(kind, Arc::clone(&self.name))).copied()
     }
 
-    /// The column of the producer that `param` names (or of the only one, or of the default one).
-    pub fn column<T: Tabled>(&self, param: &'static str) -> Option<ColumnId<T>> {
-        T::table(self.columns).get(self.bound.get(&(T::KIND, Some(param)))?).copied()
+    /// The column of the producer that `param` names (or of the only one, or of the default one). Whoever asks for latency predictions that
+    /// nobody makes is warned: what it does then is not what it is for.
+    pub fn column<T: Tabled>(&mut self, param: &'static str) -> Option<ColumnId<T>> {
+        let column = self.bound.get(&(T::KIND, Some(param))).and_then(|name| T::table(self.columns).get(name)).copied();
+        // A producer that is named and not there is an error already.
+        if column.is_none() && T::KIND == DataKind::LatencyPrediction && !self.names(param) {
+            self.warning(param, "nothing predicts latency here, so it runs as if there were no prediction");
+        }
+        column
     }
 
-    /// The text of that kind that `producer` publishes; an empty name means whoever publishes one.
+    /// The text of that kind that `producer` publishes; an empty name means whoever publishes one, in the order of declaration.
     pub fn text(&self, kind: DataKind, producer: &str) -> Option<TextId> {
         let fits = |k: DataKind, name: &str| k == kind && (producer.is_empty() || name == producer);
-        self.columns.texts.iter().find(|((k, name), _)| fits(*k, name)).map(|(_, id)| *id)
+        self.columns.texts.iter().filter(|((k, name), _)| fits(*k, name)).map(|(_, id)| *id).min()
+    }
+
+    /// Whether somebody wrote a name into `param`.
+    fn names(&self, param: &str) -> bool {
+        self.params.given(param) && !self.params.str(param).is_empty()
     }
 
     /// The number of a profile.
@@ -193,9 +210,14 @@ impl Build<'_> {
         self.parts.deciders.get(name).cloned()
     }
 
-    /// Where endpoints stand, as the extractor that `param` names reads it.
-    pub fn topology(&self, param: &'static str) -> Option<Arc<TopologyKeys>> {
-        self.parts.topologies.get(self.bound.get(&(DataKind::Topology, Some(param)))?).cloned()
+    /// Where endpoints stand, as the extractor that `param` names reads it. Whoever asks where no extractor reads it is warned.
+    pub fn topology(&mut self, param: &'static str) -> Option<Arc<TopologyKeys>> {
+        let bound = self.bound.get(&(DataKind::Topology, Some(param)));
+        let topology = bound.and_then(|name| self.parts.topologies.get(name)).cloned();
+        if topology.is_none() && !self.names(param) {
+            self.warning(param, "nothing says where endpoints stand, so it has no effect: declare a `topology-extractor`");
+        }
+        topology
     }
 
     /// A number that tells this instance from others, for its draws.

@@ -5,6 +5,7 @@
 //! [`compile()`] turns a configuration document into a [`Compiled`] scheduler with everything around it. What plugins learn at run time lives in
 //! [`learned::LearnedStates`], outside the compiled configuration, so that a reload keeps it.
 
+mod attribute;
 pub mod build;
 mod compile;
 pub mod data_layer;
@@ -17,6 +18,7 @@ pub mod profile_handlers;
 pub mod response;
 pub mod row;
 pub mod scorers;
+mod session_affinity;
 pub mod table;
 #[cfg(test)]
 mod testing;

@@ -37,6 +37,10 @@ impl Made {
         self.scraped.kv_usage = Some(v);
         self
     }
+    pub(crate) fn attribute(mut self, name: &str, producer: &str, v: f64) -> Self {
+        self.scraped.attributes.push((pointsman_fleet::attribute_key(name, producer), v));
+        self
+    }
     pub(crate) fn lora(mut self, v: LoraInfo) -> Self {
         self.scraped.lora = Some(v);
         self

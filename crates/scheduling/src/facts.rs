@@ -60,6 +60,31 @@ pub struct LatencyPrediction {
     pub dispatched: u64,
 }
 
+impl LatencyPrediction {
+    /// What stands in a column for a candidate that nothing was predicted of.
+    pub const UNKNOWN: Self = Self {
+        ttft_ms: f64::NAN,
+        tpot_ms: f64::NAN,
+        ttft_headroom_ms: f64::NAN,
+        tpot_headroom_ms: f64::NAN,
+        ttft_valid: false,
+        tpot_valid: false,
+        dispatched: 0,
+    };
+
+    /// Whether anything was predicted.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        !self.ttft_headroom_ms.is_nan() && !self.tpot_headroom_ms.is_nan()
+    }
+
+    /// Whether both objectives are met.
+    #[must_use]
+    pub fn meets_both(&self) -> bool {
+        self.ttft_headroom_ms >= 0.0 && self.tpot_headroom_ms >= 0.0
+    }
+}
+
 /// How many of a request's multimodal items a candidate's encoder cache is believed to hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EncoderMatch {
@@ -80,8 +105,8 @@ impl<T> Clone for ColumnId<T> {
 }
 impl<T> Copy for ColumnId<T> {}
 
-/// Number of a text about the request as a whole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Number of a text about the request as a whole, in the order in which they were handed out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextId(u16);
 
 /// One value per candidate, or nothing when the producer had nothing to say.

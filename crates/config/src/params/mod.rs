@@ -28,13 +28,15 @@ pub struct Param {
     pub doc: &'static str,
     /// Still accepted with a warning; the text says what to use instead, or that it is ignored.
     pub deprecated: Option<&'static str>,
+    /// Its value is shown to nobody.
+    pub secret: bool,
 }
 
 impl Param {
     /// A parameter that may be left out and has no default.
     #[must_use]
     pub const fn new(name: &'static str, kind: ParamKind, doc: &'static str) -> Self {
-        Self { name, kind, default: None, required: false, doc, deprecated: None }
+        Self { name, kind, default: None, required: false, doc, deprecated: None, secret: false }
     }
 
     /// With a default, as JSON text.
@@ -48,6 +50,13 @@ impl Param {
     #[must_use]
     pub const fn required(mut self) -> Self {
         self.required = true;
+        self
+    }
+
+    /// Its value is shown to nobody.
+    #[must_use]
+    pub const fn secret(mut self) -> Self {
+        self.secret = true;
         self
     }
 
@@ -330,6 +339,12 @@ impl Params {
             Some(ParamValue::Any(n)) => Some(n),
             _ => None,
         }
+    }
+
+    /// Whether the value is to be shown to nobody.
+    #[must_use]
+    pub fn is_secret(&self, name: &str) -> bool {
+        self.rows.iter().any(|r| r.name == name && r.secret)
     }
 
     /// Every value with its name and whether a person wrote it, in the order of the rows: for the effective configuration.

@@ -78,7 +78,8 @@ fn defaulted(params: &Params, prefix: &str, out: &mut Vec<String>) {
 }
 
 fn object(params: &Params) -> Value {
-    Value::Object(params.iter().map(|(name, v, _)| (name.to_owned(), value(v))).collect::<Map<_, _>>())
+    let shown = |name: &str, v: &ParamValue| if params.is_secret(name) { json!("(secret)") } else { value(v) };
+    Value::Object(params.iter().map(|(name, v, _)| (name.to_owned(), shown(name, v))).collect::<Map<_, _>>())
 }
 
 fn value(v: &ParamValue) -> Value {

@@ -28,6 +28,12 @@ impl Nearness {
     /// Nearest first.
     pub const ALL: [Self; 4] = [Self::Host, Self::Rack, Self::Zone, Self::Region];
 
+    /// Its name in a configuration.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES[self as usize]
+    }
+
     /// By its name in a configuration.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {

@@ -4,14 +4,22 @@
 //! heard of never looks like the idle one; where nobody's signal is known, all score alike.
 
 pub mod active_request_scorer;
+pub mod endpoint_attribute_scorer;
+pub mod header_label_affinity_scorer;
 pub mod kv_cache_utilization_scorer;
+pub mod latency_scorer;
 pub mod load_aware_scorer;
 pub mod lora_affinity_scorer;
+pub mod mm_embeddings_cache_scorer;
+pub mod multicluster_kv_cache_utilization_scorer;
+pub mod multicluster_queue_scorer;
 pub mod no_hit_lru_scorer;
 pub mod prefix_cache_scorer;
 pub mod queue_scorer;
 pub mod running_requests_size_scorer;
+pub mod session_affinity_scorer;
 pub mod token_load_scorer;
+pub mod topology_affinity_scorer;
 
 use pointsman_scheduling::{Candidate, Scope};
 

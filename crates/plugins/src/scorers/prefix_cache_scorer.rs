@@ -1,7 +1,8 @@
 //! `prefix-cache-scorer`: the share of the prompt an endpoint is believed to hold.
 //!
 //! `ratio = matched / total` blocks; `length = min(1, matched * block / matchLengthScaleTokens)^2`; the score is
-//! `w * length + (1 - w) * ratio` with `w` = `matchLengthWeight`. No match information, or no blocks, scores 0. Source: plugin specification 6.
+//! `w * length + (1 - w) * ratio` with `w` = `matchLengthWeight`. No match information, or no blocks, scores 0. The same plugin is called
+//! `multicluster-prefix-cache-scorer` where the endpoints are pools in other clusters. Source: plugin specification 6.
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Need, Row, Stability};
@@ -38,9 +39,7 @@ impl Scorer for PrefixCacheScorer {
     }
 }
 
-/// Its row.
-pub const ROW: Row = Row {
-    params: &[
+const PARAMS: &[Param] = &[
         Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the matches.")
             .default("\"approx-prefix-cache-producer\""),
         Param::new(
@@ -55,15 +54,36 @@ pub const ROW: Row = Row {
             "Tokens of match at which the length counts in full; above 0 when the weight is.",
         )
         .default("8192"),
-    ],
-    needs: &[Need::named(DataKind::PrefixMatch, "prefixMatchInfoProducerName")],
-    formula: "w * min(1, matched * block / scale)^2 + (1 - w) * matched / total",
+];
+
+const NEEDS: &[Need] = &[Need::named(DataKind::PrefixMatch, "prefixMatchInfoProducerName")];
+const FORMULA: &str = "w * min(1, matched * block / scale)^2 + (1 - w) * matched / total";
+
+/// Its row.
+pub const ROW: Row = Row {
+    params: PARAMS,
+    needs: NEEDS,
+    formula: FORMULA,
     build: Some(build),
     ..Row::new(
         "prefix-cache-scorer",
         &[Kind::Scorer],
         Stability::Beta,
         "Prefers endpoints that hold the prompt's prefix.",
+    )
+};
+
+/// The row of its name where the endpoints are pools in other clusters.
+pub const MULTICLUSTER_ROW: Row = Row {
+    params: PARAMS,
+    needs: NEEDS,
+    formula: FORMULA,
+    build: Some(build),
+    ..Row::new(
+        "multicluster-prefix-cache-scorer",
+        &[Kind::Scorer],
+        Stability::Alpha,
+        "Prefers pools that hold the prompt's prefix.",
     )
 };
 

@@ -30,6 +30,42 @@ pub enum Reason {
         /// The highest value that passes.
         limit: f64,
     },
+    /// A number about it is not what is asked for.
+    Unmet {
+        /// What the number is called.
+        signal: Arc<str>,
+        /// The number.
+        value: f64,
+        /// How it must compare with the limit: `below`, `at least`, ...
+        wanted: &'static str,
+        /// What it is compared with.
+        limit: f64,
+    },
+    /// A number about it is not known.
+    Unknown(Arc<str>),
+    /// It holds less of the prompt than others do.
+    PrefixShare {
+        /// Share of the prompt that it is believed to hold, 0 to 1.
+        share: f64,
+        /// Share that is asked for.
+        wanted: f64,
+    },
+    /// The prompt is not of a length that it takes.
+    ContextLength {
+        /// Tokens of the prompt.
+        tokens: u64,
+        /// Fewest tokens that it takes.
+        min: u64,
+        /// Most tokens that it takes.
+        max: u64,
+    },
+    /// It stands too far from the endpoint that it would work with.
+    Farther {
+        /// The nearest level that both share: `host`, `rack`, ...
+        shared: Option<&'static str>,
+        /// The level that must be shared.
+        wanted: &'static str,
+    },
     /// Any other reason.
     Text(&'static str),
 }
@@ -55,6 +91,18 @@ impl fmt::Display for Reason {
             Self::LabelMissing(key) => write!(f, "label {key} is missing"),
             Self::LabelValue(key, value) => write!(f, "label {key} is {value}"),
             Self::Above { signal, value, limit } => write!(f, "{signal} is {value}, limit {limit}"),
+            Self::Unmet { signal, value, wanted, limit } => write!(f, "{signal} is {value}, must be {wanted} {limit}"),
+            Self::Unknown(signal) => write!(f, "{signal} is not known"),
+            Self::PrefixShare { share, wanted } => {
+                write!(f, "holds {share:.2} of the prompt, others hold {wanted} or more")
+            }
+            Self::ContextLength { tokens, min, max } => {
+                write!(f, "takes prompts of {min} to {max} tokens, this one has {tokens}")
+            }
+            Self::Farther { shared: Some(shared), wanted } => {
+                write!(f, "shares only the {shared} with the other endpoint, not the {wanted}")
+            }
+            Self::Farther { shared: None, wanted } => write!(f, "does not share the {wanted} with the other endpoint"),
             Self::Text(text) => f.write_str(text),
         }
     }
