@@ -20,7 +20,7 @@ pub(crate) const PRODUCER: Param = Param::new(
 
 /// A number about an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EndpointAttribute {
+pub(crate) struct EndpointAttribute {
     name: Arc<str>,
     source: Source,
 }

@@ -226,7 +226,10 @@ impl Build<'_> {
         let bound = self.bound.get(&(DataKind::Topology, Some(param)));
         let topology = bound.and_then(|name| self.parts.topologies.get(name)).cloned();
         if topology.is_none() && !self.names(param) {
-            self.warning(param, "nothing says where endpoints stand, so it has no effect: declare a `topology-extractor`");
+            self.warning(
+                param,
+                "nothing says where endpoints stand, so it has no effect: declare a `topology-extractor`",
+            );
         }
         topology
     }

@@ -106,11 +106,7 @@ pub const ROW: Row = Row {
 fn build(b: &mut Build<'_>) -> Instance {
     let plugin = Arc::new(ContextLengthAware { label: b.params.str("label").into() });
     let filters = b.params.bool("enableFiltering");
-    Instance {
-        filter: if filters { Some(plugin.clone()) } else { None },
-        scorer: Some(plugin),
-        ..Instance::default()
-    }
+    Instance { filter: if filters { Some(plugin.clone()) } else { None }, scorer: Some(plugin), ..Instance::default() }
 }
 
 #[cfg(test)]

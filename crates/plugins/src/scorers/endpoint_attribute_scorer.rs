@@ -54,11 +54,16 @@ const FIXED: ParamKind = ParamKind::Object(&[
 
 const NORMALIZATION: ParamKind = ParamKind::Object(&[
     Param::new("fixedRange", FIXED, "A range that is known."),
-    Param::new("adaptiveRange", ParamKind::Object(&[]), "The range that the candidates have; in force without `fixedRange`."),
+    Param::new(
+        "adaptiveRange",
+        ParamKind::Object(&[]),
+        "The range that the candidates have; in force without `fixedRange`.",
+    ),
 ]);
 
 const ALGORITHM: ParamKind = ParamKind::Object(&[
-    Param::new("type", ParamKind::Enum(&[LOWER, "linear_higher_is_better"]), "Which end of the range is good.").required(),
+    Param::new("type", ParamKind::Enum(&[LOWER, "linear_higher_is_better"]), "Which end of the range is good.")
+        .required(),
     Param::new("normalization", NORMALIZATION, "How the number is brought into 0 to 1.").default("{}"),
 ]);
 

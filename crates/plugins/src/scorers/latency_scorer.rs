@@ -19,7 +19,7 @@ use pointsman_scheduling::{Candidate, ColumnId, Cycle, DataKind, LatencyPredicti
 
 /// Which headroom is better among endpoints that meet both objectives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Strategy {
+enum Preferred {
     /// The least: fill endpoints up.
     Least,
     /// The most: spread.
@@ -31,7 +31,7 @@ enum Strategy {
 pub struct LatencyScorer {
     /// Of time to first token and time per output token; they sum to 1.
     weights: (f64, f64),
-    strategy: Strategy,
+    preferred: Preferred,
     composite: Composite,
     predictions: Option<ColumnId<LatencyPrediction>>,
     matches: Option<ColumnId<PrefixMatch>>,
@@ -116,7 +116,7 @@ impl LatencyScorer {
     fn rate_group(
         &self,
         group: &mut Group<'_, '_>,
-        strategy: Strategy,
+        preferred: Preferred,
         belongs: impl Fn(&LatencyPrediction) -> bool,
     ) -> bool {
         let members = || group.predicted().filter(|(_, p)| belongs(p));
@@ -134,7 +134,7 @@ impl LatencyScorer {
         };
         let rate = |p: &LatencyPrediction| {
             let c = alpha * ttft.place(p.ttft_headroom_ms) + beta * tpot.place(p.tpot_headroom_ms);
-            let share = if strategy == Strategy::Most { c } else { 1.0 - c };
+            let share = if preferred == Preferred::Most { c } else { 1.0 - c };
             (((100.0 * share).trunc() + 1.0) / 100.0).min(1.0)
         };
         let Group { scope, predictions, out } = group;
@@ -150,11 +150,11 @@ impl LatencyScorer {
         let misses_ttft = |p: &LatencyPrediction| p.ttft_headroom_ms < 0.0;
         let misses_tpot = |p: &LatencyPrediction| p.tpot_headroom_ms < 0.0;
         let g = &mut group;
-        let _ = self.rate_group(g, self.strategy, LatencyPrediction::meets_both)
-            || self.rate_group(g, Strategy::Least, |p| p.dispatched == 0)
-            || self.rate_group(g, Strategy::Least, |p| misses_tpot(p) && !misses_ttft(p))
-            || self.rate_group(g, Strategy::Least, |p| misses_ttft(p) && !misses_tpot(p))
-            || self.rate_group(g, Strategy::Least, |_| true);
+        let _ = self.rate_group(g, self.preferred, LatencyPrediction::meets_both)
+            || self.rate_group(g, Preferred::Least, |p| p.dispatched == 0)
+            || self.rate_group(g, Preferred::Least, |p| misses_tpot(p) && !misses_ttft(p))
+            || self.rate_group(g, Preferred::Least, |p| misses_ttft(p) && !misses_tpot(p))
+            || self.rate_group(g, Preferred::Least, |_| true);
     }
 }
 
@@ -234,7 +234,7 @@ fn build(b: &mut Build<'_>) -> Instance {
         ["compositeKVWeight", "compositeQueueWeight", "compositePrefixWeight"].map(|param| b.params.f64(param));
     Instance::scorer(LatencyScorer {
         weights: if sum > 0.0 { (ttft / sum, tpot / sum) } else { (1.0, 0.0) },
-        strategy: if b.params.str("headroomSelectionStrategy") == "most" { Strategy::Most } else { Strategy::Least },
+        preferred: if b.params.str("headroomSelectionStrategy") == "most" { Preferred::Most } else { Preferred::Least },
         composite: Composite::new(kv, queue, prefix),
         predictions: b.column("latencyPredictionInfoProducerName"),
         matches: b.column("prefixMatchInfoProducerName"),
@@ -248,23 +248,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn miss(ttft: f64, tpot: f64, dispatched: u64) -> LatencyPrediction {
-        LatencyPrediction {
-            ttft_headroom_ms: ttft,
-            tpot_headroom_ms: tpot,
-            dispatched,
-            ..LatencyPrediction::default()
-        }
+        LatencyPrediction { ttft_headroom_ms: ttft, tpot_headroom_ms: tpot, dispatched, ..LatencyPrediction::default() }
     }
 
     /// Scores under the default weights; `None`: no prediction.
-    fn scores(made: Vec<Made>, predictions: &[Option<LatencyPrediction>], strategy: Strategy) -> Vec<f64> {
+    fn scores(made: Vec<Made>, predictions: &[Option<LatencyPrediction>], preferred: Preferred) -> Vec<f64> {
         let (mut bench, ids) = Bench::new(made).columns(|c| (c.column(), c.column()));
         let held = |i: usize| PrefixMatch { matched: i as u32 + 1, total: 2, block_tokens: 64 };
         bench.facts.fill(ids.0, predictions.iter().map(|p| p.unwrap_or(LatencyPrediction::UNKNOWN)).collect());
         bench.facts.fill(ids.1, (0..predictions.len()).map(|i| held(i.min(1))).collect());
         let scorer = LatencyScorer {
             weights: (0.8, 0.2),
-            strategy,
+            preferred,
             composite: Composite::new(1.0, 1.0, 1.0),
             predictions: Some(ids.0),
             matches: Some(ids.1),
@@ -272,36 +267,36 @@ mod tests {
         bench.scores(&scorer)
     }
 
-    fn predicted(predictions: &[LatencyPrediction], strategy: Strategy) -> Vec<f64> {
+    fn predicted(predictions: &[LatencyPrediction], preferred: Preferred) -> Vec<f64> {
         let made = (0..predictions.len()).map(|i| endpoint(&format!("e{i}"))).collect();
-        scores(made, &predictions.iter().copied().map(Some).collect::<Vec<_>>(), strategy)
+        scores(made, &predictions.iter().copied().map(Some).collect::<Vec<_>>(), preferred)
     }
 
     #[test]
     fn headrooms_within_both_objectives_are_rated_by_the_strategy() {
         let within = [miss(200.0, 10.0, 1), miss(50.0, 30.0, 1), miss(120.0, 20.0, 1)];
-        assert_eq!(predicted(&within, Strategy::Least), [0.20, 0.81, 0.53]);
-        assert_eq!(predicted(&within, Strategy::Most), [0.81, 0.21, 0.48]);
+        assert_eq!(predicted(&within, Preferred::Least), [0.20, 0.81, 0.53]);
+        assert_eq!(predicted(&within, Preferred::Most), [0.81, 0.21, 0.48]);
     }
 
     #[test]
     fn who_misses_an_objective_scores_nothing_beside_who_meets_both() {
         let mixed = [miss(10.0, 10.0, 1), miss(-1.0, 50.0, 0), miss(0.0, 0.0, 1)];
-        let scores = predicted(&mixed, Strategy::Least);
+        let scores = predicted(&mixed, Preferred::Least);
         assert!(scores[0] > 0.0 && scores[2] > scores[0], "{scores:?}");
         assert_eq!(scores[1], 0.0);
     }
 
     #[test]
     fn where_all_miss_the_smallest_miss_is_best() {
-        assert_eq!(predicted(&[miss(-100.0, -5.0, 1), miss(-400.0, -5.0, 1)], Strategy::Most), [1.0, 0.01]);
+        assert_eq!(predicted(&[miss(-100.0, -5.0, 1), miss(-400.0, -5.0, 1)], Preferred::Most), [1.0, 0.01]);
     }
 
     #[test]
     fn where_all_miss_idle_endpoints_come_first_and_then_those_that_miss_one_objective() {
         let (both, ttft, tpot) = (miss(-1.0, -1.0, 1), miss(-9.0, 1.0, 1), miss(1.0, -9.0, 1));
         let best = |predictions: &[LatencyPrediction]| {
-            let scores = predicted(predictions, Strategy::Least);
+            let scores = predicted(predictions, Preferred::Least);
             scores.iter().map(|s| *s > 0.0).collect::<Vec<_>>()
         };
         assert_eq!(best(&[both, ttft, tpot, miss(-900.0, -900.0, 0)]), [false, false, false, true]);
@@ -314,20 +309,20 @@ mod tests {
     fn without_any_prediction_the_composite_decides() {
         // The specification's example; the endpoints hold half of the prompt, and all of it.
         let made = vec![endpoint("a").kv(0.2).waiting(0.0), endpoint("b").kv(0.6).waiting(4.0)];
-        assert_eq!(scores(made, &[None, None], Strategy::Least), [0.77, 0.47]);
+        assert_eq!(scores(made, &[None, None], Preferred::Least), [0.77, 0.47]);
     }
 
     #[test]
     fn an_endpoint_without_prediction_scores_the_composite_and_not_a_headroom_of_zero() {
         let made = || vec![endpoint("a").kv(0.2).waiting(0.0), endpoint("b").kv(0.6).waiting(4.0)];
-        assert_eq!(scores(made(), &[Some(miss(5.0, 5.0, 1)), None], Strategy::Least), [0.51, 0.47]);
-        assert_eq!(scores(made(), &[None, Some(miss(-5.0, -5.0, 1))], Strategy::Least), [0.77, 0.51]);
+        assert_eq!(scores(made(), &[Some(miss(5.0, 5.0, 1)), None], Preferred::Least), [0.51, 0.47]);
+        assert_eq!(scores(made(), &[None, Some(miss(-5.0, -5.0, 1))], Preferred::Least), [0.77, 0.51]);
     }
 
     #[test]
     fn unknown_gauges_do_not_look_idle() {
         let made = vec![endpoint("a"), endpoint("b").kv(0.9).waiting(9.0)];
-        let scores = scores(made, &[None, None], Strategy::Least);
+        let scores = scores(made, &[None, None], Preferred::Least);
         assert_eq!(scores[0], 0.17, "only what it holds of the prompt counts");
     }
 
@@ -338,7 +333,7 @@ mod tests {
             most: bool,
         ) {
             let predictions: Vec<LatencyPrediction> = headrooms.iter().map(|h| miss(h.0, h.1, h.2)).collect();
-            let scores = predicted(&predictions, if most { Strategy::Most } else { Strategy::Least });
+            let scores = predicted(&predictions, if most { Preferred::Most } else { Preferred::Least });
             prop_assert!(scores.iter().all(|s| (0.0..=1.0).contains(s)));
             prop_assert!(scores.iter().any(|s| *s > 0.0));
         }

@@ -40,20 +40,20 @@ impl Scorer for PrefixCacheScorer {
 }
 
 const PARAMS: &[Param] = &[
-        Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the matches.")
-            .default("\"approx-prefix-cache-producer\""),
-        Param::new(
-            "matchLengthWeight",
-            ParamKind::FRACTION,
-            "Weight of the match's length against its share of the prompt.",
-        )
-        .default("0.0"),
-        Param::new(
-            "matchLengthScaleTokens",
-            ParamKind::INTEGER,
-            "Tokens of match at which the length counts in full; above 0 when the weight is.",
-        )
-        .default("8192"),
+    Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the matches.")
+        .default("\"approx-prefix-cache-producer\""),
+    Param::new(
+        "matchLengthWeight",
+        ParamKind::FRACTION,
+        "Weight of the match's length against its share of the prompt.",
+    )
+    .default("0.0"),
+    Param::new(
+        "matchLengthScaleTokens",
+        ParamKind::INTEGER,
+        "Tokens of match at which the length counts in full; above 0 when the weight is.",
+    )
+    .default("8192"),
 ];
 
 const NEEDS: &[Need] = &[Need::named(DataKind::PrefixMatch, "prefixMatchInfoProducerName")];

@@ -15,7 +15,8 @@ use pointsman_config::{Param, ParamKind, Params};
 use pointsman_core::xxh64;
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::{
-    AddedHeaders, Answered, Chosen, Cycle, DataKind, Facts, Held, Hooks, Request, ResponseHook, Scope, StagePick, TextId,
+    AddedHeaders, Answered, Chosen, Cycle, DataKind, Facts, Held, Hooks, Request, ResponseHook, Scope, StagePick,
+    TextId,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -150,9 +151,9 @@ impl ResponseHook for SessionAffinity {
     fn response_head(&self, answered: &Answered<'_>, set: &mut dyn FnMut(&str, &str)) {
         let Strategy::Header { name, sealed } = &self.strategy else { return };
         let primary = self.profile.as_deref().is_none_or(|p| *p == **answered.profile);
-        let endpoint =
-            if primary { Some(answered.endpoint) } else { self.target(answered.endpoint, answered.others) };
-        let token = endpoint.and_then(|e| if *sealed { self.state.seal.token(e) } else { Some(token::plain(e.name())) });
+        let endpoint = if primary { Some(answered.endpoint) } else { self.target(answered.endpoint, answered.others) };
+        let token =
+            endpoint.and_then(|e| if *sealed { self.state.seal.token(e) } else { Some(token::plain(e.name())) });
         if let Some(token) = token {
             set(name, &token);
         }
@@ -181,12 +182,8 @@ const SESSION_ID: ParamKind = ParamKind::Object(&[
         .default("[{\"header\":\"x-session-id\"}]"),
     Param::new("evictionTtlSeconds", SECONDS, "Seconds without a request after which a session is forgotten.")
         .default("300"),
-    Param::new(
-        "evictionSweepSeconds",
-        SECONDS,
-        "Accepted, and without effect: sessions end on time without a sweep.",
-    )
-    .default("10"),
+    Param::new("evictionSweepSeconds", SECONDS, "Accepted, and without effect: sessions end on time without a sweep.")
+        .default("10"),
     Param::new(
         "maxSessions",
         ParamKind::Integer { min: Some(SHARDS as i64), max: Some(10_000_000) },
@@ -207,7 +204,8 @@ pub(crate) const PARAMS: &[Param] = &[
     .default("\"encoded_endpoint_header\""),
     Param::new("encodedEndpointHeaderConfig", ENCODED, "Of `encoded_endpoint_header`.").default("{}"),
     Param::new("sessionIdConfig", SESSION_ID, "Of `session_id`.").default("{}"),
-    Param::new("profileName", ParamKind::String, "Profile whose choice counts; empty: the primary one.").default("\"\""),
+    Param::new("profileName", ParamKind::String, "Profile whose choice counts; empty: the primary one.")
+        .default("\"\""),
 ];
 
 /// What a request can be said to be of, as a document names it, and the plugin type that says so.
@@ -272,7 +270,10 @@ fn source(b: &mut Build<'_>, source: &Params) -> Option<Source> {
     match (header.is_empty(), attribute.is_empty()) {
         (false, true) => {
             if !producer.is_empty() {
-                b.fault("sessionIdConfig", &format!("`producer` goes with `attribute`, not with the header `{header}`"));
+                b.fault(
+                    "sessionIdConfig",
+                    &format!("`producer` goes with `attribute`, not with the header `{header}`"),
+                );
             }
             Some(Source::Header(header.to_ascii_lowercase()))
         }

@@ -104,7 +104,9 @@ mod tests {
         let name = EndpointName::new("default", "pod-1");
         assert_eq!(plain(&name), "ZGVmYXVsdC9wb2QtMQ==");
         assert!(is_name(&decode("ZGVmYXVsdC9wb2QtMQ==").expect("a token"), &name));
-        assert!(!is_name(b"default/pod-2", &name) && !is_name(b"default", &name) && !is_name(b"default/pod-1/x", &name));
+        assert!(
+            !is_name(b"default/pod-2", &name) && !is_name(b"default", &name) && !is_name(b"default/pod-1/x", &name)
+        );
     }
 
     #[test]
