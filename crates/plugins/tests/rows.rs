@@ -8,11 +8,7 @@ use pointsman_scheduling::{AddedHeaders, Chosen, Facts, Request};
 use std::sync::Arc;
 
 fn compiled(plugins: &str, states: &Arc<LearnedStates>) -> (Option<Compiled>, Vec<String>) {
-    let options = CompileOptions {
-        allow_experimental: true,
-        default: DefaultProfile::Epp,
-        states: Arc::clone(states),
-    };
+    let options = CompileOptions { allow_experimental: true, default: DefaultProfile::Epp, states: Arc::clone(states) };
     let mut faults = Faults::new();
     let compiled = compile(format!("plugins:\n{plugins}\n").as_bytes(), &options, &mut faults);
     (compiled, faults.iter().map(|f| format!("{:?}: {}", f.severity, f.message)).collect())
@@ -41,7 +37,9 @@ fn whoever_reads_predictions_that_nobody_makes_is_warned_once() {
     let named = said("- {type: latency-scorer, parameters: {latencyPredictionInfoProducerName: oracle}}");
     assert_eq!(
         named,
-        ["Error: `latency-scorer` reads LatencyPredictionInfoDataKey of `oracle`, which no plugin of that name provides"]
+        [
+            "Error: `latency-scorer` reads LatencyPredictionInfoDataKey of `oracle`, which no plugin of that name provides"
+        ]
     );
 }
 
@@ -74,7 +72,10 @@ fn parameters_that_do_not_go_together_are_refused() {
             "type: prefix-cache-affinity-filter, parameters: {peakPrefillThroughput: 0}",
             "`peakPrefillThroughput` must be above 0 while `maxTTFTPenaltyMs` is and `ttftSource` is `prefillThroughput`",
         ),
-        ("type: header-label-affinity-scorer, parameters: {headerName: '', labelKey: zone}", "`headerName` must not be empty"),
+        (
+            "type: header-label-affinity-scorer, parameters: {headerName: '', labelKey: zone}",
+            "`headerName` must not be empty",
+        ),
         (
             "type: session-affinity-filter, parameters: {encodedEndpointHeaderConfig: {sealingKey: short}}",
             "`sealingKey` must have 16 bytes or more",
@@ -131,7 +132,8 @@ fn a_profile_that_there_is_not_is_warned_of() {
 
 #[test]
 fn a_key_is_shown_to_nobody() {
-    let plugin = "- {type: session-affinity-filter, parameters: {encodedEndpointHeaderConfig: {sealingKey: open sesame 1234}}}";
+    let plugin =
+        "- {type: session-affinity-filter, parameters: {encodedEndpointHeaderConfig: {sealingKey: open sesame 1234}}}";
     let (compiled, faults) = compiled(plugin, &Arc::default());
     assert!(faults.is_empty(), "{faults:?}");
     let shown = compiled.expect("it compiles").effective.to_string();
