@@ -113,6 +113,9 @@ pub(crate) fn page(state: &Value) -> String {
             let _ = writeln!(page, "# TYPE {family} gauge\n{family}{{model_name=\"base-model\"}} {value}");
         }
     }
+    for (family, value) in state["custom"].as_object().into_iter().flatten() {
+        let _ = writeln!(page, "# TYPE {family} gauge\n{family} {value}");
+    }
     if let Some(lora) = state.get("lora") {
         let list = |key: &str| {
             let names = lora[key].as_array().into_iter().flatten().filter_map(Value::as_str);
