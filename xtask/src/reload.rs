@@ -166,7 +166,7 @@ fn prompt(kind: &str, number: u64) -> Bytes {
         "prompt": text,
         "max_tokens": 8,
         "ignore_eos": true,
-        "stream": number % 2 == 0,
+        "stream": number.is_multiple_of(2),
     });
     Bytes::from(body.to_string())
 }
