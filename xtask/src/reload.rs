@@ -226,9 +226,9 @@ async fn change(client: &Client, gateway: &Gateway, file: &Path, times: u32) -> 
                 break Value::Null;
             }
         };
-        let became = config["lastReload"]["result"].as_str().unwrap_or("not taken");
+        let became = config["last_reload"]["result"].as_str().unwrap_or("not taken");
         if became != result {
-            changes.wrong.push(format!("document {n} should be {result}, and was {became}: {}", config["lastReload"]));
+            changes.wrong.push(format!("document {n} should be {result}, and was {became}: {}", config["last_reload"]));
         }
         changes.versions = config["version"].as_u64().unwrap_or(changes.versions);
         if n == times / 4 {
