@@ -35,11 +35,13 @@ impl Scorer for EndpointAttributeScorer {
         let (min, max) = self.range(scope);
         for (out, (_, candidate)) in out.iter_mut().zip(scope.iter()) {
             let Some(value) = self.attribute.read(candidate) else { continue };
-            // Not `clamp`: numbers at the ends of what there is give an infinite range, and no number here.
-            *out = match ((value - min) / (max - min)).max(0.0).min(1.0) {
+            let x = ((value - min) / (max - min)).clamp(0.0, 1.0);
+            *out = match x {
                 _ if max <= min => 1.0,
-                x if self.lower_is_better => 1.0 - x,
-                x => x,
+                // The range is wider than numbers can tell.
+                _ if x.is_nan() => 0.0,
+                _ if self.lower_is_better => 1.0 - x,
+                _ => x,
             };
         }
     }
