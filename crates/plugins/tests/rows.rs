@@ -131,6 +131,25 @@ fn a_profile_that_there_is_not_is_warned_of() {
 }
 
 #[test]
+fn the_documents_of_the_page_on_sessions_are_right() {
+    let page = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/sessions.md");
+    let text = std::fs::read_to_string(page).expect("the page");
+    let lines: Vec<&str> = text.lines().collect();
+    let documents: Vec<String> = lines
+        .split(|line| !line.starts_with("    "))
+        .filter(|block| !block.is_empty())
+        .map(|block| block.iter().map(|line| format!("{}\n", &line[4..])).collect())
+        .collect();
+    assert_eq!(documents.len(), 2);
+    for document in documents {
+        let options = CompileOptions { allow_experimental: true, default: DefaultProfile::Epp, states: Arc::default() };
+        let mut faults = Faults::new();
+        assert!(compile(document.as_bytes(), &options, &mut faults).is_some(), "{document}");
+        assert!(faults.is_empty(), "{:?}", faults.iter().collect::<Vec<_>>());
+    }
+}
+
+#[test]
 fn a_key_is_shown_to_nobody() {
     let plugin =
         "- {type: session-affinity-filter, parameters: {encodedEndpointHeaderConfig: {sealingKey: open sesame 1234}}}";
