@@ -164,6 +164,7 @@ fn build(b: &mut Build<'_>) -> Instance {
 mod tests {
     use super::*;
     use crate::testing::{Bench, endpoint};
+    use proptest::prelude::*;
 
     struct Tried {
         bench: Bench,
@@ -259,5 +260,21 @@ mod tests {
         });
         let explored = explored.count();
         assert!((900..1100).contains(&explored), "{explored} of 4000");
+    }
+
+    proptest! {
+        #[test]
+        fn somebody_always_stays_and_who_holds_enough_is_never_dropped(
+            endpoints in prop::collection::vec((0u32..=10, 0u64..1_000_000), 1..6),
+        ) {
+            let names: Vec<String> = (0..endpoints.len()).map(|i| format!("e{i}")).collect();
+            let made: Vec<(&str, u32, u64)> =
+                names.iter().zip(&endpoints).map(|(name, (matched, tokens))| (&**name, *matched, *tokens)).collect();
+            let kept = tried(&made).kept();
+            prop_assert!(!kept.is_empty());
+            for (name, matched, _) in made {
+                prop_assert!(matched < 8 || kept.iter().any(|k| k == name));
+            }
+        }
     }
 }

@@ -75,6 +75,7 @@ fn build(b: &mut Build<'_>) -> Instance {
 mod tests {
     use super::*;
     use crate::testing::{Bench, endpoint};
+    use proptest::prelude::*;
 
     /// Candidates by name with their headrooms; `None`: no prediction.
     fn kept(candidates: &[(&str, Option<(f64, f64)>)], explore_negative: f64, seed: u64) -> Vec<String> {
@@ -121,5 +122,23 @@ mod tests {
     fn the_negative_tier_gets_its_share() {
         let explored = (0..10_000).filter(|&seed| kept(&MIXED, 0.1, seed) == ["b", "c"]).count();
         assert!((900..1100).contains(&explored), "{explored} of 10000");
+    }
+
+    proptest! {
+        #[test]
+        fn one_whole_tier_stays(
+            headrooms in prop::collection::vec(prop::option::of((-9.0..9.0, -9.0..9.0)), 1..8),
+            seed: u64,
+        ) {
+            let names: Vec<String> = (0..headrooms.len()).map(|i| format!("e{i}")).collect();
+            let candidates: Vec<(&str, Option<(f64, f64)>)> =
+                names.iter().map(|n| &**n).zip(headrooms.iter().copied()).collect();
+            let kept = kept(&candidates, 0.5, seed);
+            let tier = |meets: bool| -> Vec<String> {
+                let of = |h: &Option<(f64, f64)>| h.is_some_and(|(ttft, tpot)| ttft >= 0.0 && tpot >= 0.0) == meets;
+                candidates.iter().filter(|(_, h)| of(h)).map(|(name, _)| (*name).to_owned()).collect()
+            };
+            prop_assert!(!kept.is_empty() && (kept == tier(true) || kept == tier(false)));
+        }
     }
 }

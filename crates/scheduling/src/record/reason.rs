@@ -107,3 +107,35 @@ impl fmt::Display for Reason {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_is_a_sentence() {
+        let load = || Arc::<str>::from("load");
+        for (reason, want) in [
+            (
+                Reason::Unmet { signal: load(), value: 5.5, wanted: "at most", limit: 5.0 },
+                "load is 5.5, must be at most 5",
+            ),
+            (Reason::Unknown(load()), "load is not known"),
+            (
+                Reason::PrefixShare { share: 1.0 / 3.0, wanted: 0.8 },
+                "holds 0.33 of the prompt, others hold 0.8 or more",
+            ),
+            (
+                Reason::ContextLength { tokens: 300, min: 2049, max: 8192 },
+                "takes prompts of 2049 to 8192 tokens, this one has 300",
+            ),
+            (
+                Reason::Farther { shared: Some("zone"), wanted: "rack" },
+                "shares only the zone with the other endpoint, not the rack",
+            ),
+            (Reason::Farther { shared: None, wanted: "host" }, "does not share the host with the other endpoint"),
+        ] {
+            assert_eq!(reason.to_string(), want);
+        }
+    }
+}
