@@ -4,13 +4,15 @@
 //! a tag of that name (HMAC-SHA-256, the first 16 bytes): it tells nothing, and cannot be made without the key. Every picker that has the key makes the same
 //! tags.
 
+use arc_swap::ArcSwap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use parking_lot::RwLock;
 use pointsman_core::EndpointName;
 use pointsman_fleet::Endpoint;
 use ring::hmac;
 use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
 
 /// Longest token that is looked at, in bytes.
 const LONGEST: usize = 1024;
@@ -36,11 +38,11 @@ pub(super) fn is_name(content: &[u8], endpoint: &EndpointName) -> bool {
 
 type Tag = [u8; 16];
 
-/// Makes sealed tokens, and remembers them.
+/// Makes sealed tokens, and remembers them: every request looks at those of all candidates, without a lock.
 #[derive(Debug, Default)]
-pub(super) struct Seal(RwLock<Tags>);
+pub(super) struct Seal(ArcSwap<Tags>);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Default)]
 struct Tags {
     key: Option<hmac::Key>,
     /// The key as written, to see whether it is another one.
@@ -49,30 +51,45 @@ struct Tags {
     tags: HashMap<u64, Tag>,
 }
 
+/// Without the key.
+impl fmt::Debug for Tags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tags").field("tags", &self.tags.len()).finish_non_exhaustive()
+    }
+}
+
+impl Tags {
+    fn make(&self, endpoint: &Endpoint) -> Option<Tag> {
+        let mac = hmac::sign(self.key.as_ref()?, endpoint.name().to_string().as_bytes());
+        mac.as_ref().first_chunk().copied()
+    }
+}
+
 impl Seal {
     /// Seals with this key from now on.
     pub(super) fn set_key(&self, key: &str) {
-        let mut tags = self.0.write();
+        let tags = self.0.load();
         if tags.key.is_none() || tags.written != key.as_bytes() {
-            *tags = Tags {
-                key: Some(hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes())),
-                written: key.as_bytes().to_vec(),
-                tags: HashMap::new(),
-            };
+            let key = key.as_bytes();
+            let sealing = Some(hmac::Key::new(hmac::HMAC_SHA256, key));
+            self.0.store(Arc::new(Tags { key: sealing, written: key.to_vec(), tags: HashMap::new() }));
         }
     }
 
     fn tag(&self, endpoint: &Endpoint) -> Option<Tag> {
-        if let Some(tag) = self.0.read().tags.get(&endpoint.id) {
+        let tags = self.0.load();
+        if let Some(tag) = tags.tags.get(&endpoint.id) {
             return Some(*tag);
         }
-        let mut tags = self.0.write();
-        let mac = hmac::sign(tags.key.as_ref()?, endpoint.name().to_string().as_bytes());
-        let tag: Tag = mac.as_ref().first_chunk().copied()?;
+        let made = tags.make(endpoint)?;
         if !endpoint.left() {
-            tags.tags.insert(endpoint.id, tag);
+            self.0.rcu(|tags| {
+                let mut more = Tags::clone(tags);
+                more.tags.extend(tags.make(endpoint).map(|tag| (endpoint.id, tag)));
+                more
+            });
         }
-        Some(tag)
+        Some(made)
     }
 
     /// The sealed token of an endpoint.
@@ -89,7 +106,13 @@ impl Seal {
 
     /// The endpoint is gone.
     pub(super) fn forget(&self, endpoint: &Endpoint) {
-        self.0.write().tags.remove(&endpoint.id);
+        if self.0.load().tags.contains_key(&endpoint.id) {
+            self.0.rcu(|tags| {
+                let mut fewer = Tags::clone(tags);
+                fewer.tags.remove(&endpoint.id);
+                fewer
+            });
+        }
     }
 }
 
@@ -134,7 +157,7 @@ mod tests {
         seal.set_key("another key, too");
         assert_eq!(seal.token(a), other.token(a), "what was made with the old key is forgotten");
         seal.forget(a);
-        assert!(seal.0.read().tags.is_empty());
+        assert!(seal.0.load().tags.is_empty());
     }
 
     proptest! {
