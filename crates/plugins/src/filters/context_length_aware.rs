@@ -94,6 +94,7 @@ pub const ROW: Row = Row {
     ],
     needs: &[Need::required(DataKind::TokenizedPrompt)],
     formula: "in range: 0.3 + 0.7 * (0.7 / (1 + width / 10000) + 0.3 * (max - L) / width); else 0.3 / (1 + distance / 1000); no label: 0.5",
+    example: "{enableFiltering: true}",
     build: Some(build),
     ..Row::new(
         "context-length-aware",

@@ -137,6 +137,7 @@ pub const ROW: Row = Row {
         Param::new("algorithm", ALGORITHM, "What is asked of the number.").required(),
     ],
     needs: &[Need::required(DataKind::EngineMetrics)],
+    example: "{attribute: WaitingQueueSize, algorithm: {type: threshold, threshold: {operator: LessThan, value: 50}}, fallbackOnEmpty: true}",
     build: Some(build),
     ..Row::new(
         "endpoint-attribute-filter",

@@ -127,6 +127,7 @@ pub const ROW: Row = Row {
         Need::optional(DataKind::LatencyPrediction, "latencyPredictionInfoProducerName"),
     ],
     formula: "sticky: matched / total >= affinityThreshold; all stay when best TTFT(sticky) - best TTFT(others) > maxTTFTPenaltyMs",
+    example: "{affinityThreshold: 0.9, explorationProbability: 0.01}",
     build: Some(build),
     ..Row::new(
         "prefix-cache-affinity-filter",

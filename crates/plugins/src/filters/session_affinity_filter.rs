@@ -29,6 +29,7 @@ const KINDS: &[Kind] = &[Kind::Filter, Kind::Hook];
 /// Its row.
 pub const ROW: Row = Row {
     params: session_affinity::PARAMS,
+    example: "{strategy: session_id, sessionIdConfig: {sources: [{header: x-session-id}], evictionTtlSeconds: 600}}",
     build: Some(build),
     ..Row::new(
         "session-affinity-filter",

@@ -45,6 +45,8 @@ pub const ROW: Row = Row {
             .default("\"topology-extractor\""),
     ],
     needs: &[Need::optional(DataKind::Topology, "topologyProducerName")],
+    example: "{minAffinity: zone}",
+    example_needs: &["type: topology-extractor"],
     build: Some(build),
     ..Row::new(
         "topology-affinity-filter",

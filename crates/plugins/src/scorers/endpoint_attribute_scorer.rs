@@ -83,6 +83,7 @@ pub const ROW: Row = Row {
     ],
     needs: &[Need::required(DataKind::EngineMetrics)],
     formula: "x = (v - min) / (max - min), or 1 - x where lower is better; unknown: 0",
+    example: "{attributeKey: RunningRequestsSize, algorithm: {type: linear_lower_is_better, normalization: {adaptiveRange: {}}}}",
     build: Some(build),
     ..Row::new(
         "endpoint-attribute-scorer",

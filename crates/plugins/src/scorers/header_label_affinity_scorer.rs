@@ -31,6 +31,7 @@ pub const ROW: Row = Row {
         Param::new("labelKey", ParamKind::String, "Label of the endpoint.").required(),
     ],
     formula: "header not empty and equal to the label: 1; else 0",
+    example: "{headerName: x-zone, labelKey: topology.kubernetes.io/zone}",
     build: Some(build),
     ..Row::new(
         "header-label-affinity-scorer",

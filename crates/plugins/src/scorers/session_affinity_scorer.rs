@@ -25,6 +25,7 @@ impl Scorer for SessionAffinityScorer {
 pub const ROW: Row = Row {
     params: session_affinity::PARAMS,
     formula: "the endpoint that the session is bound to: 1; else 0",
+    example: "{strategy: session_id, sessionIdConfig: {sources: [{header: x-session-id}], evictionTtlSeconds: 600}}",
     build: Some(build),
     ..Row::new(
         "session-affinity-scorer",

@@ -42,6 +42,7 @@ pub const ROW: Row = Row {
         .default("\"topology-extractor\"")],
     needs: &[Need::optional(DataKind::Topology, "topologyProducerName")],
     formula: "the nearest level shared with the endpoint chosen earlier: host 1, rack 0.20, zone 0.05, region 0.02, none 0",
+    example_needs: &["type: topology-extractor"],
     build: Some(build),
     ..Row::new(
         "topology-affinity-scorer",
