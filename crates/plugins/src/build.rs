@@ -145,14 +145,24 @@ pub struct Build<'a> {
 impl Build<'_> {
     /// Reports that a parameter cannot be used.
     pub fn fault(&mut self, param: &str, message: &str) {
-        let span: Span = self.params.span(param);
-        let path = self.params.path(param);
+        self.fault_in(self.params, param, message);
+    }
+
+    /// The same of a parameter of `params`, an object somewhere among this instance's.
+    pub fn fault_in(&mut self, params: &Params, param: &str, message: &str) {
+        let span: Span = params.span(param);
+        let path = params.path(param);
         self.faults.error(span, path, format!("plugin `{}`: {message}", self.name));
     }
 
-    /// Reports that a parameter is legal and does not do what was surely meant.
+    /// Reports that a parameter works, though likely not as meant.
     pub fn warning(&mut self, param: &str, message: &str) {
-        let (span, path) = (self.params.span(param), self.params.path(param));
+        self.warning_in(self.params, param, message);
+    }
+
+    /// The same of a parameter of `params`, an object somewhere among this instance's.
+    pub fn warning_in(&mut self, params: &Params, param: &str, message: &str) {
+        let (span, path) = (params.span(param), params.path(param));
         self.faults.warning(span, path, format!("plugin `{}`: {message}", self.name));
     }
 

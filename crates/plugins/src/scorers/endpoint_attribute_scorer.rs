@@ -98,13 +98,11 @@ fn build(b: &mut Build<'_>) -> Instance {
     let normalization = algorithm.and_then(|a| a.object("normalization"));
     let fixed = normalization.and_then(|n| n.object("fixedRange"));
     let range = fixed.map(|f| (f.f64("min"), f.f64("max")));
-    if range.is_some() && normalization.is_some_and(|n| n.given("adaptiveRange")) {
-        b.fault("algorithm", "`normalization` takes `fixedRange` or `adaptiveRange`, not both");
+    if let Some(both) = normalization.filter(|n| n.given("fixedRange") && n.given("adaptiveRange")) {
+        b.fault_in(both, "adaptiveRange", "`normalization` takes `fixedRange` or `adaptiveRange`, not both");
     }
-    if let Some((min, max)) = range
-        && min >= max
-    {
-        b.fault("algorithm", &format!("`min` of `fixedRange` must be below `max`: {min} is not below {max}"));
+    if let Some((fixed, (min, max))) = fixed.zip(range).filter(|(_, (min, max))| min >= max) {
+        b.fault_in(fixed, "max", &format!("`min` of `fixedRange` must be below `max`: {min} is not below {max}"));
     }
     Instance::scorer(EndpointAttributeScorer {
         attribute: EndpointAttribute::named(b, "attributeKey"),

@@ -21,18 +21,18 @@ use pointsman_scheduling::{
 use std::sync::Arc;
 use std::time::Duration;
 use store::{Limits, SHARDS, Session, Sessions};
-use token::Seal;
+use token::{Key, Tags};
 
 /// What an instance has learned.
 #[derive(Debug, Default)]
 struct State {
     sessions: Sessions,
-    seal: Seal,
+    tags: Tags,
 }
 
 impl Learned for State {
     fn endpoint_left(&self, endpoint: &Endpoint) {
-        self.seal.forget(endpoint);
+        self.tags.forget(endpoint);
     }
 
     fn dump(&self, _: &Snapshot) -> Option<serde_json::Value> {
@@ -62,7 +62,7 @@ enum Source {
 #[derive(Debug)]
 enum Strategy {
     /// With the client, in this header (in lower case).
-    Header { name: String, sealed: bool },
+    Header { name: String, key: Option<Key> },
     /// Here.
     SessionId { sources: Vec<Source>, limits: Limits },
 }
@@ -81,12 +81,11 @@ impl SessionAffinity {
     pub(crate) fn bound(&self, cycle: &Cycle<'_>, scope: Scope<'_>) -> Option<usize> {
         let place = |fits: &dyn Fn(&Endpoint) -> bool| scope.iter().position(|(_, c)| fits(c.endpoint));
         match &self.strategy {
-            Strategy::Header { name, sealed } => {
+            Strategy::Header { name, key } => {
                 let content = token::decode(cycle.request.header(name)?)?;
-                if *sealed {
-                    place(&|e| self.state.seal.is_tag(&content, e))
-                } else {
-                    place(&|e| token::is_name(&content, e.name()))
+                match key {
+                    Some(key) => place(&|e| self.state.tags.is_of(key, &content, e)),
+                    None => place(&|e| token::is_name(&content, e.name())),
                 }
             }
             Strategy::SessionId { sources, limits } => {
@@ -149,18 +148,19 @@ impl Held for Bound {
 
 impl ResponseHook for SessionAffinity {
     fn response_head(&self, answered: &Answered<'_>, set: &mut dyn FnMut(&str, &str)) {
-        let Strategy::Header { name, sealed } = &self.strategy else { return };
+        let Strategy::Header { name, key } = &self.strategy else { return };
         let primary = self.profile.as_deref().is_none_or(|p| *p == **answered.profile);
         let endpoint = if primary { Some(answered.endpoint) } else { self.target(answered.endpoint, answered.others) };
-        let token =
-            endpoint.and_then(|e| if *sealed { self.state.seal.token(e) } else { Some(token::plain(e.name())) });
-        if let Some(token) = token {
-            set(name, &token);
-        }
+        let Some(endpoint) = endpoint else { return };
+        let token = match key {
+            Some(key) => self.state.tags.token(key, endpoint),
+            None => token::plain(endpoint.name()),
+        };
+        set(name, &token);
     }
 }
 
-const ENCODED: ParamKind = ParamKind::Object(&[
+const ENCODED: &[Param] = &[
     Param::new("header", ParamKind::String, "Header that carries the token, of requests and responses.")
         .default("\"x-session-token\""),
     Param::new(
@@ -169,7 +169,7 @@ const ENCODED: ParamKind = ParamKind::Object(&[
         "Key of 16 bytes or more that tokens are sealed with, the same in every replica: a sealed token tells no name, and cannot be forged.",
     )
     .secret(),
-]);
+];
 
 const SOURCE: ParamKind = ParamKind::Object(&[
     Param::new("header", ParamKind::String, "Header that holds the session's identifier."),
@@ -177,7 +177,7 @@ const SOURCE: ParamKind = ParamKind::Object(&[
     Param::new("producer", ParamKind::String, "Instance that says it; left out: whichever does."),
 ]);
 
-const SESSION_ID: ParamKind = ParamKind::Object(&[
+const SESSION_ID: &[Param] = &[
     Param::new("sources", ParamKind::List(&SOURCE), "Where the identifier comes from; the first that is there counts.")
         .default("[{\"header\":\"x-session-id\"}]"),
     Param::new("evictionTtlSeconds", SECONDS, "Seconds without a request after which a session is forgotten.")
@@ -190,7 +190,7 @@ const SESSION_ID: ParamKind = ParamKind::Object(&[
         "Sessions kept at most; the one that was used least recently goes first.",
     )
     .default("100000"),
-]);
+];
 
 const SECONDS: ParamKind = ParamKind::Integer { min: Some(1), max: Some(31_536_000) };
 
@@ -202,8 +202,9 @@ pub(crate) const PARAMS: &[Param] = &[
         "Who keeps the binding: the client, in a header, or this router, by an identifier.",
     )
     .default("\"encoded_endpoint_header\""),
-    Param::new("encodedEndpointHeaderConfig", ENCODED, "Of `encoded_endpoint_header`.").default("{}"),
-    Param::new("sessionIdConfig", SESSION_ID, "Of `session_id`.").default("{}"),
+    Param::new("encodedEndpointHeaderConfig", ParamKind::Object(ENCODED), "Of `encoded_endpoint_header`.")
+        .default("{}"),
+    Param::new("sessionIdConfig", ParamKind::Object(SESSION_ID), "Of `session_id`.").default("{}"),
     Param::new("profileName", ParamKind::String, "Profile whose choice counts; empty: the primary one.")
         .default("\"\""),
 ];
@@ -218,10 +219,11 @@ const TEXTS: [(&str, DataKind, &str); 2] = [
 pub(crate) fn build(b: &mut Build<'_>) -> Arc<SessionAffinity> {
     let params = b.params;
     let state: Arc<State> = b.learned(State::default);
+    let config = |name, rows| params.object(name).cloned().unwrap_or_else(|| Params::defaults(rows));
     let strategy = if params.str("strategy") == "session_id" {
-        session_id(b, params.object("sessionIdConfig"))
+        session_id(b, &config("sessionIdConfig", SESSION_ID))
     } else {
-        encoded(b, &state, params.object("encodedEndpointHeaderConfig"))
+        encoded(b, &config("encodedEndpointHeaderConfig", ENCODED))
     };
     let profile = Some(params.str("profileName")).filter(|p| !p.is_empty());
     if let Some(profile) = profile.filter(|p| b.profile(p).is_none()) {
@@ -238,30 +240,25 @@ pub(crate) fn instance(affinity: Arc<SessionAffinity>) -> Instance {
     }
 }
 
-fn encoded(b: &mut Build<'_>, state: &State, config: Option<&Params>) -> Strategy {
-    let name = config.map_or("", |c| c.str("header")).to_ascii_lowercase();
+fn encoded(b: &mut Build<'_>, config: &Params) -> Strategy {
+    let name = config.str("header").to_ascii_lowercase();
     if name.is_empty() {
-        b.fault("encodedEndpointHeaderConfig", "`header` must not be empty");
+        b.fault_in(config, "header", "`header` must not be empty");
     }
-    let key = config.filter(|c| c.given("sealingKey")).map(|c| c.str("sealingKey"));
-    if let Some(key) = key {
-        if key.len() < 16 {
-            b.fault("encodedEndpointHeaderConfig", "`sealingKey` must have 16 bytes or more");
-        }
-        state.seal.set_key(key);
+    let key = Some(config.str("sealingKey")).filter(|_| config.given("sealingKey"));
+    if key.is_some_and(|key| key.len() < 16) {
+        b.fault_in(config, "sealingKey", "`sealingKey` must have 16 bytes or more");
     }
-    Strategy::Header { name, sealed: key.is_some() }
+    Strategy::Header { name, key: key.map(Key::new) }
 }
 
-fn session_id(b: &mut Build<'_>, config: Option<&Params>) -> Strategy {
-    let sources: Vec<Source> =
-        config.into_iter().flat_map(|c| c.objects("sources")).filter_map(|s| source(b, s)).collect();
-    if config.is_some_and(|c| c.list("sources").is_empty()) {
-        b.fault("sessionIdConfig", "`sources` needs at least one entry");
+fn session_id(b: &mut Build<'_>, config: &Params) -> Strategy {
+    let sources: Vec<Source> = config.objects("sources").filter_map(|s| source(b, s)).collect();
+    if config.list("sources").is_empty() {
+        b.fault_in(config, "sources", "`sources` needs at least one entry");
     }
-    let number = |name| config.map_or(0, |c| c.u64(name));
     let limits =
-        Limits { ttl: Duration::from_secs(number("evictionTtlSeconds")), capacity: number("maxSessions") as usize };
+        Limits { ttl: Duration::from_secs(config.u64("evictionTtlSeconds")), capacity: config.usize("maxSessions") };
     Strategy::SessionId { sources, limits }
 }
 
@@ -270,32 +267,35 @@ fn source(b: &mut Build<'_>, source: &Params) -> Option<Source> {
     match (header.is_empty(), attribute.is_empty()) {
         (false, true) => {
             if !producer.is_empty() {
-                b.fault(
-                    "sessionIdConfig",
+                b.fault_in(
+                    source,
+                    "producer",
                     &format!("`producer` goes with `attribute`, not with the header `{header}`"),
                 );
             }
             Some(Source::Header(header.to_ascii_lowercase()))
         }
-        (true, false) => text(b, attribute, producer).map(Source::Text),
+        (true, false) => text(b, source).map(Source::Text),
         _ => {
-            b.fault("sessionIdConfig", "each of `sources` needs either `header` or `attribute`");
+            b.fault_in(source, "header", "each of `sources` needs either `header` or `attribute`");
             None
         }
     }
 }
 
-fn text(b: &mut Build<'_>, attribute: &str, producer: &str) -> Option<TextId> {
+fn text(b: &mut Build<'_>, source: &Params) -> Option<TextId> {
+    let (attribute, producer) = (source.str("attribute"), source.str("producer"));
     let Some((_, kind, type_name)) = TEXTS.iter().find(|(name, ..)| *name == attribute) else {
         let known = TEXTS.map(|(name, ..)| format!("`{name}`")).join(" and ");
-        b.fault("sessionIdConfig", &format!("no plugin says `{attribute}` of a request; known are {known}"));
+        b.fault_in(source, "attribute", &format!("no plugin says `{attribute}` of a request; known are {known}"));
         return None;
     };
     let id = b.text(*kind, producer);
     if id.is_none() {
         let whose = if producer.is_empty() { String::new() } else { format!(" named `{producer}`") };
-        b.fault(
-            "sessionIdConfig",
+        b.fault_in(
+            source,
+            "attribute",
             &format!("nothing says `{attribute}` of requests: declare a plugin of type `{type_name}`{whose}"),
         );
     }
@@ -305,7 +305,7 @@ fn text(b: &mut Build<'_>, attribute: &str, producer: &str) -> Option<TextId> {
 /// With plain tokens in `x-session-token`.
 #[cfg(test)]
 pub(crate) fn by_plain_header() -> SessionAffinity {
-    let strategy = Strategy::Header { name: "x-session-token".into(), sealed: false };
+    let strategy = Strategy::Header { name: "x-session-token".into(), key: None };
     SessionAffinity { strategy, profile: None, state: Arc::default() }
 }
 

@@ -5,7 +5,8 @@ use pointsman_scheduling::{Role, Served};
 const LIMITS: Limits = Limits { ttl: Duration::from_secs(300), capacity: 1600 };
 
 fn by_sealed_header() -> SessionAffinity {
-    let strategy = Strategy::Header { name: "x-session-token".into(), sealed: true };
+    let key = Some(Key::new("a key of sixteen"));
+    let strategy = Strategy::Header { name: "x-session-token".into(), key };
     SessionAffinity { strategy, ..by_plain_header() }
 }
 
@@ -60,8 +61,7 @@ fn a_response_names_the_endpoint_that_served_it() {
 #[test]
 fn a_sealed_token_goes_round_and_a_plain_one_counts_for_nothing() {
     let affinity = by_sealed_header();
-    affinity.state.seal.set_key("a key of sixteen");
-    let token = affinity.state.seal.token(&bench().endpoints()[2]).expect("a token");
+    let token = Tags::default().token(&Key::new("a key of sixteen"), &bench().endpoints()[2]);
     assert_eq!(bound(&affinity, &bench().header("x-session-token", &token)), Some(2));
     assert_eq!(bound(&affinity, &bench().header("x-session-token", "ZGVmYXVsdC9i")), None);
     assert_eq!(set(&affinity).len(), 1);

@@ -12,7 +12,6 @@ use pointsman_fleet::Endpoint;
 use ring::hmac;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
 
 /// Longest token that is looked at, in bytes.
 const LONGEST: usize = 1024;
@@ -38,78 +37,73 @@ pub(super) fn is_name(content: &[u8], endpoint: &EndpointName) -> bool {
 
 type Tag = [u8; 16];
 
-/// Makes sealed tokens, and remembers them: every request looks at those of all candidates, without a lock.
-#[derive(Debug, Default)]
-pub(super) struct Seal(ArcSwap<Tags>);
-
-#[derive(Clone, Default)]
-struct Tags {
-    key: Option<hmac::Key>,
-    /// The key as written, to see whether it is another one.
-    written: Vec<u8>,
-    /// By endpoint id.
-    tags: HashMap<u64, Tag>,
+/// What tokens are sealed with.
+pub(super) struct Key {
+    key: hmac::Key,
+    /// Tells keys apart, and nothing about them.
+    id: u64,
 }
 
 /// Without the key.
-impl fmt::Debug for Tags {
+impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tags").field("tags", &self.tags.len()).finish_non_exhaustive()
+        f.write_str("Key")
     }
 }
+
+impl Key {
+    pub(super) fn new(key: &str) -> Self {
+        let key = hmac::Key::new(hmac::HMAC_SHA256, key.as_bytes());
+        let id = hmac::sign(&key, b"").as_ref().first_chunk().copied().map_or(0, u64::from_ne_bytes);
+        Self { key, id }
+    }
+
+    fn tag(&self, endpoint: &EndpointName) -> Tag {
+        let mac = hmac::sign(&self.key, endpoint.to_string().as_bytes());
+        mac.as_ref().first_chunk().copied().expect("SHA-256 has 32 bytes")
+    }
+}
+
+/// Tags that were made, by key and endpoint id: every request looks at those of all candidates, without a lock.
+#[derive(Debug, Default)]
+pub(super) struct Tags(ArcSwap<HashMap<(u64, u64), Tag>>);
 
 impl Tags {
-    fn make(&self, endpoint: &Endpoint) -> Option<Tag> {
-        let mac = hmac::sign(self.key.as_ref()?, endpoint.name().to_string().as_bytes());
-        mac.as_ref().first_chunk().copied()
-    }
-}
-
-impl Seal {
-    /// Seals with this key from now on.
-    pub(super) fn set_key(&self, key: &str) {
-        let tags = self.0.load();
-        if tags.key.is_none() || tags.written != key.as_bytes() {
-            let key = key.as_bytes();
-            let sealing = Some(hmac::Key::new(hmac::HMAC_SHA256, key));
-            self.0.store(Arc::new(Tags { key: sealing, written: key.to_vec(), tags: HashMap::new() }));
+    fn of(&self, key: &Key, endpoint: &Endpoint) -> Tag {
+        let place = (key.id, endpoint.id);
+        if let Some(tag) = self.0.load().get(&place) {
+            return *tag;
         }
-    }
-
-    fn tag(&self, endpoint: &Endpoint) -> Option<Tag> {
-        let tags = self.0.load();
-        if let Some(tag) = tags.tags.get(&endpoint.id) {
-            return Some(*tag);
-        }
-        let made = tags.make(endpoint)?;
+        let tag = key.tag(endpoint.name());
         if !endpoint.left() {
             self.0.rcu(|tags| {
-                let mut more = Tags::clone(tags);
-                more.tags.extend(tags.make(endpoint).map(|tag| (endpoint.id, tag)));
+                let mut more = HashMap::clone(tags);
+                more.insert(place, tag);
                 more
             });
         }
-        Some(made)
+        tag
     }
 
     /// The sealed token of an endpoint.
-    pub(super) fn token(&self, endpoint: &Endpoint) -> Option<String> {
-        self.tag(endpoint).map(|tag| STANDARD.encode(tag))
+    pub(super) fn token(&self, key: &Key, endpoint: &Endpoint) -> String {
+        STANDARD.encode(self.of(key, endpoint))
     }
 
     /// Whether a sealed token's content is the tag of `endpoint`. Takes the same time wherever the two differ.
-    pub(super) fn is_tag(&self, content: &[u8], endpoint: &Endpoint) -> bool {
+    pub(super) fn is_of(&self, key: &Key, content: &[u8], endpoint: &Endpoint) -> bool {
         let Ok(content) = Tag::try_from(content) else { return false };
-        let differs = |tag: Tag| tag.iter().zip(content).fold(0, |all, (a, b)| all | (a ^ b));
-        self.tag(endpoint).is_some_and(|tag| differs(tag) == 0)
+        let pairs = self.of(key, endpoint).into_iter().zip(content);
+        pairs.fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }
 
     /// The endpoint is gone.
     pub(super) fn forget(&self, endpoint: &Endpoint) {
-        if self.0.load().tags.contains_key(&endpoint.id) {
+        let known = |tags: &HashMap<(u64, u64), Tag>| tags.keys().any(|(_, id)| *id == endpoint.id);
+        if known(&self.0.load()) {
             self.0.rcu(|tags| {
-                let mut fewer = Tags::clone(tags);
-                fewer.tags.remove(&endpoint.id);
+                let mut fewer = HashMap::clone(tags);
+                fewer.retain(|(_, id), _| *id != endpoint.id);
                 fewer
             });
         }
@@ -143,21 +137,15 @@ mod tests {
     fn a_sealed_token_fits_its_endpoint_and_key_only() {
         let bench = Bench::new(["a", "b"].map(endpoint));
         let [a, b] = bench.endpoints() else { panic!("two endpoints") };
-        let (seal, same, other) = (Seal::default(), Seal::default(), Seal::default());
-        assert_eq!(seal.token(a), None, "without a key");
-        seal.set_key("a key of sixteen");
-        same.set_key("a key of sixteen");
-        other.set_key("another key, too");
-        let token = seal.token(a).expect("a token");
+        let (tags, key, other) = (Tags::default(), Key::new("a key of sixteen"), Key::new("another key, too"));
+        let token = tags.token(&key, a);
         let content = decode(&token).expect("base64");
         assert!(!String::from_utf8_lossy(&content).contains("default"));
-        assert!(seal.is_tag(&content, a) && same.is_tag(&content, a));
-        assert!(!seal.is_tag(&content, b) && !other.is_tag(&content, a));
-        assert!(!seal.is_tag(b"default/a", a), "a plain token is none");
-        seal.set_key("another key, too");
-        assert_eq!(seal.token(a), other.token(a), "what was made with the old key is forgotten");
-        seal.forget(a);
-        assert!(seal.0.load().tags.is_empty());
+        assert!(tags.is_of(&key, &content, a) && Tags::default().is_of(&Key::new("a key of sixteen"), &content, a));
+        assert!(!tags.is_of(&key, &content, b) && !tags.is_of(&other, &content, a));
+        assert!(!tags.is_of(&key, b"default/a", a), "a plain token is none");
+        tags.forget(a);
+        assert_eq!(tags.0.load().len(), 1, "that of the other endpoint is left");
     }
 
     proptest! {
