@@ -5,10 +5,13 @@
 //! [`compile()`] turns a configuration document into a [`Compiled`] scheduler with everything around it. What plugins learn at run time lives in
 //! [`learned::LearnedStates`], outside the compiled configuration, so that a reload keeps it.
 
+pub mod admission;
 pub mod build;
 mod compile;
 pub mod data_layer;
+pub mod deciders;
 pub mod filters;
+pub mod hooks;
 pub mod learned;
 pub mod parsers;
 pub mod pickers;

@@ -26,6 +26,8 @@ pub struct Row {
     pub makes: &'static [DataKind],
     /// Whether it is created when a consumer needs what it makes and nobody makes it.
     pub default_producer: bool,
+    /// Why it cannot be created like that, for a default producer that needs parameters.
+    pub must_be_declared: Option<&'static str>,
     /// What to use instead, for a deprecated type.
     pub deprecated: Option<&'static str>,
     /// Makes an instance; `None` for a type that is known, not yet available.
@@ -46,6 +48,7 @@ impl Row {
             needs: &[],
             makes: &[],
             default_producer: false,
+            must_be_declared: None,
             deprecated: None,
             build: None,
         }

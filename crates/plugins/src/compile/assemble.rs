@@ -19,7 +19,8 @@ pub(super) fn instances(
     faults: &mut Faults,
 ) -> Vec<Instance> {
     let profiles: Vec<Arc<str>> = d.profiles.iter().map(|p| Arc::clone(&p.name)).collect();
-    let mut parts = Parts::default();
+    let types = d.decls.iter().map(|decl| (Arc::clone(&decl.name), decl.row.type_name)).collect();
+    let mut parts = Parts { types, ..Parts::default() };
     let mut made: Vec<Option<Instance>> = d.decls.iter().map(|_| None).collect();
     // What others are made of comes first, wherever it stands in the document.
     for first in [true, false] {
@@ -52,6 +53,17 @@ fn is_part(decl: &Decl) -> bool {
     decl.is(Kind::Decider) || decl.is(Kind::Extractor)
 }
 
+/// Profiles that the handler never comes to run are likely misspelt, there or in its parameters.
+fn unreachable_profiles(d: &Declared, handler_at: usize, handler: &Instance, faults: &mut Faults) {
+    let Some(reach) = &handler.reach else { return };
+    for (p, plan) in d.profiles.iter().enumerate().filter(|(p, _)| !reach.contains(p)) {
+        let at = d.document.profiles.get(p).map_or(Span::START, |p| p.name_span);
+        let message =
+            format!("unreachable profile: `{}` as it is set never runs `{}`", d.decls[handler_at].name, plan.name);
+        faults.warning(at, format!("schedulingProfiles[{p}]"), message).label("never run");
+    }
+}
+
 /// Puts the instances in their places.
 pub(super) fn assemble(
     d: &Declared,
@@ -69,6 +81,7 @@ pub(super) fn assemble(
             format!("`{}` runs a single profile, and there are {}", d.decls[handler_at].name, d.profiles.len());
         faults.error(at, "schedulingProfiles", message).label("second profile");
     }
+    unreachable_profiles(d, handler_at, handler, faults);
     let mut profiles = Vec::with_capacity(d.profiles.len());
     for plan in &d.profiles {
         let (mut filters, mut scorers, mut picker) = (Vec::new(), Vec::new(), None);
@@ -154,6 +167,7 @@ pub(super) fn assemble(
         columns,
         reads_tokens: d.decls.iter().any(|decl| decl.is(Kind::Producer)),
         prefix,
+        encoders: instances.iter().filter_map(|i| i.encoder.clone()).collect(),
         estimate: instances.iter().find_map(|i| i.estimate.clone()).unwrap_or_default(),
         sources,
         discovery: d.discovery.and_then(|i| instances[i].discovery.clone()),

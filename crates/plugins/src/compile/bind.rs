@@ -71,8 +71,7 @@ fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Op
         // The default producer may be named without being declared.
         let made = |r: &&Row| r.type_name == name && r.default_producer && r.makes.contains(&need.kind);
         if let Some(row) = TABLE.iter().find(made).filter(|_| need.required) {
-            d.decls.push(Decl::injected(row));
-            return Some(row.type_name.into());
+            return created(d, decl, need, row, faults);
         }
         let (span, path) = (decl.params.span(param), decl.params.path(param));
         let near = nearest(name, known.iter().map(|m| &**m)).map(str::to_owned);
@@ -87,11 +86,7 @@ fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Op
     let default = TABLE.iter().find(|r| r.default_producer && r.makes.contains(&need.kind));
     match &makers(d)[..] {
         [] if !need.required => None,
-        [] => {
-            let row = default?;
-            d.decls.push(Decl::injected(row));
-            Some(row.type_name.into())
-        }
+        [] => created(d, decl, need, default?, faults),
         [one] => Some(Arc::clone(one)),
         several => {
             if let Some(maker) = several.iter().find(|m| default.is_some_and(|r| r.type_name == &***m)) {
@@ -109,6 +104,18 @@ fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Op
             None
         }
     }
+}
+
+/// A default producer, which nobody declared.
+fn created(d: &mut Declared, decl: &Decl, need: &Need, row: &'static Row, faults: &mut Faults) -> Option<Arc<str>> {
+    if let Some(why) = row.must_be_declared {
+        let (name, made) = (&decl.name, row.type_name);
+        let message = format!("`{name}` reads {}, and `{made}` cannot be created for it: {why}", need.kind.as_str());
+        faults.error(decl.span, decl.path.clone(), message).label(format!("declare a `{made}` under `plugins`"));
+        return None;
+    }
+    d.decls.push(Decl::injected(row));
+    Some(row.type_name.into())
 }
 
 /// A column for everything that is published.

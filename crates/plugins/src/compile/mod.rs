@@ -15,6 +15,7 @@ use crate::data_layer::metrics_data_source::MetricsDataSource;
 use crate::learned::LearnedStates;
 use crate::parsers::ParserTable;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
+use crate::producers::mm_embeddings_cache_producer::MmEmbeddingsCacheProducer;
 use crate::table::Catalogue;
 use pointsman_config::{Faults, check};
 use pointsman_scheduling::{
@@ -95,6 +96,8 @@ pub struct Compiled {
     pub columns: Columns,
     /// Prefix producers; the first one sets the block size that bodies are hashed with.
     pub prefix: Vec<Arc<ApproxPrefixCacheProducer>>,
+    /// Producers of encoder matches.
+    pub encoders: Vec<Arc<MmEmbeddingsCacheProducer>>,
     /// What pictures and videos are taken to cost: of the first token producer, else the defaults.
     pub estimate: EstimateOptions,
     /// Whether any plugin reads tokens: without, bodies are not hashed.
