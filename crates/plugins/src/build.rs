@@ -10,8 +10,9 @@ use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use crate::producers::mm_embeddings_cache_producer::MmEmbeddingsCacheProducer;
 use pointsman_config::{Faults, Params, Span, nearest};
 use pointsman_scheduling::{
-    Admitter, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction, Picker,
-    PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId, UncachedTokens, UsageHook,
+    Admitter, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction,
+    Picker, PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId, UncachedTokens,
+    UsageHook,
 };
 use pointsman_wire::body::EstimateOptions;
 use std::collections::HashMap;
@@ -126,6 +127,9 @@ pub struct Parts {
     pub(crate) topologies: HashMap<Arc<str>, Arc<TopologyKeys>>,
 }
 
+/// Something to be done when a configuration takes force.
+pub type Activation = Arc<dyn Fn() + Send + Sync>;
+
 /// All that a factory may use.
 pub struct Build<'a> {
     /// Instance name.
@@ -141,6 +145,7 @@ pub struct Build<'a> {
     /// Which instance answers each need of this one.
     pub(crate) bound: &'a HashMap<(DataKind, Option<&'static str>), Arc<str>>,
     pub(crate) states: &'a LearnedStates,
+    pub(crate) activations: &'a mut Vec<Activation>,
     pub(crate) faults: &'a mut Faults,
 }
 
@@ -159,7 +164,12 @@ impl Build<'_> {
 
     /// Reports that a parameter works, though likely not as meant.
     pub fn warning(&mut self, param: &str, message: &str) {
-        let (span, path) = (self.params.span(param), self.params.path(param));
+        self.warning_in(self.params, param, message);
+    }
+
+    /// The same of a parameter of `params`, an object somewhere among this instance's.
+    pub fn warning_in(&mut self, params: &Params, param: &str, message: &str) {
+        let (span, path) = (params.span(param), params.path(param));
         self.faults.warning(span, path, format!("plugin `{}`: {message}", self.name));
     }
 
@@ -173,6 +183,12 @@ impl Build<'_> {
         let (span, path) = (params.span(param), params.path(param));
         let message = format!("plugin `{}`: `{param}` is out of range; {in_force} is in force", self.name);
         self.faults.warning(span, path, message);
+    }
+
+    /// Has `act` done when (and each time that) the configuration takes force. Compiling alone must change nothing that is shared: the document may yet be
+    /// refused.
+    pub fn on_activation(&mut self, act: impl Fn() + Send + Sync + 'static) {
+        self.activations.push(Arc::new(act));
     }
 
     /// The state of this instance.

@@ -15,6 +15,7 @@ pub mod hooks;
 pub mod learned;
 pub mod parsers;
 pub mod pickers;
+pub mod presets;
 pub mod producers;
 pub mod profile_handlers;
 pub mod response;

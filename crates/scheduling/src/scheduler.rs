@@ -91,8 +91,12 @@ impl Scheduler {
             Some(Stage::Ran(run)) => Some(run),
             _ => None,
         };
-        let mut runs: Vec<(usize, ProfileRun)> =
-            done.into_iter().enumerate().filter_map(|(p, stage)| ran(stage).map(|run| (p, run))).chain(failed).collect();
+        let mut runs: Vec<(usize, ProfileRun)> = done
+            .into_iter()
+            .enumerate()
+            .filter_map(|(p, stage)| ran(stage).map(|run| (p, run)))
+            .chain(failed)
+            .collect();
         runs.sort_by_key(|(p, _)| *p);
         Scheduled { runs, answer }
     }

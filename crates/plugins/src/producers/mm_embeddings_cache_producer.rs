@@ -331,7 +331,9 @@ mod tests {
         #[test]
         fn an_lru_holds_the_last_distinct_items(touched in prop::collection::vec(0u64..20, 0..100), capacity in 1usize..10) {
             let mut items = Items::default();
-            touched.iter().for_each(|&item| drop(items.touch(item, capacity)));
+            for &item in &touched {
+                items.touch(item, capacity);
+            }
             let mut want = Vec::new();
             for item in touched.iter().rev() {
                 if !want.contains(item) && want.len() < capacity {
