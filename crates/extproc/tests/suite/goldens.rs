@@ -201,6 +201,13 @@ fn compare(recorded: &Recorded<'_>, ours: &Answered, all: bool) -> Result<(), Mi
             "request_body" | "response_body" => noted(compare_body(theirs, ours), &mut notes)?,
             _ => {}
         }
+        if kind.starts_with("response_") {
+            let told = |run: &[&Value]| run.iter().rev().find_map(|m| m.get("dynamic_metadata")).cloned();
+            let (theirs, ours) = (told(theirs), told(ours));
+            if theirs != ours {
+                notes.push(format!("{kind} with the metadata {}", ours.unwrap_or_default()));
+            }
+        }
     }
     noted(compare_end(recorded, ours), &mut notes)?;
     if notes.is_empty() { Ok(()) } else { differs(notes.join("; ")) }
@@ -355,7 +362,7 @@ fn holds(compat: &[Compat], list: &str) {
     let expected = recordings::json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differences.json"));
     let (mut found, mut pending) = (BTreeMap::new(), BTreeSet::new());
     let mut replayed = 0;
-    for folder in ["wire", "parsers", "headers", "scheduling", "prefix-cache", "in-flight"] {
+    for folder in ["wire", "parsers", "headers", "scheduling", "prefix-cache", "in-flight", "profiles"] {
         for file in files(folder) {
             let stem = format!("{folder}/{}", file.file_stem().expect("a name").to_string_lossy());
             let recording = renamed(&recordings::json(&file), &expected["renamed"][&stem]);
