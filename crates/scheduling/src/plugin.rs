@@ -67,12 +67,23 @@ pub trait ProfileHandler: Send + Sync {
             format!("failed to find target endpoint: failed to run any scheduler profile for request {id}");
         Refusal::new(ErrorCode::ResourceExhausted, message)
     }
+
+    /// Whether `candidate` holds enough of the prompt for a client that would rather have no answer than wait for it to be computed. `None`: the handler
+    /// has no opinion of its own.
+    fn holds_enough(&self, _request: &Request, _facts: &Facts, _candidate: u32) -> Option<bool> {
+        None
+    }
 }
 
 /// Whether a stage beside decoding is worth its transfer.
 pub trait Decider: Send + Sync {
     /// `candidate` is the one that an earlier stage chose, where one did.
     fn decide(&self, request: &Request, facts: &Facts, candidate: Option<u32>) -> bool;
+
+    /// The answer to [`ProfileHandler::holds_enough`] of a decider that weighs what `candidate` holds.
+    fn holds_enough(&self, _request: &Request, _facts: &Facts, _candidate: u32) -> Option<bool> {
+        None
+    }
 }
 
 /// Lets a request in, or not, once it is known what its candidates are like.

@@ -198,7 +198,7 @@ mod tests {
         assert!(!Arc::ptr_eq(&own, &front) && Arc::ptr_eq(&own.record, &front.record));
         assert!(Arc::ptr_eq(&front, &links.of(&endpoint, Some(8000))));
         assert!(Arc::ptr_eq(&own, &links.of(&endpoint, Some(8003))), "its own port by its number");
-        assert_eq!((own.port, own.authority.to_str()), (8003, Ok("[fd00::1]:8003")));
-        assert_eq!((front.port, front.authority.to_str()), (8000, Ok("[fd00::1]:8000")));
+        assert_eq!((own.port, own.authority.as_bytes()), (8003, &b"[fd00::1]:8003"[..]));
+        assert_eq!((front.port, front.authority.as_bytes()), (8000, &b"[fd00::1]:8000"[..]));
     }
 }

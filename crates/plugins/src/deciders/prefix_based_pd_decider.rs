@@ -2,7 +2,8 @@
 //!
 //! With `t` tokens in the prompt, of which the decode endpoint is believed to hold `c`: yes when `t - c >= nonCachedTokens`. No when `nonCachedTokens` is 0
 //! (the decider is off), when no endpoint is chosen yet, when `t < promptTokens` or `t < nonCachedTokens`, and when nothing is known of what the endpoint
-//! holds. Source: disaggregation specification 2.5 and its `Wart:` lines.
+//! holds. A request with `prefer: if-available` is refused (412) where the answer is yes. Source: disaggregation specification 2.5, 2.7 and their `Wart:`
+//! lines.
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Need, Row, Stability};
@@ -28,6 +29,10 @@ impl Decider for PrefixBasedPdDecider {
         let Some(m) = candidate.and_then(|c| known?.get(c as usize)) else { return false };
         // The last block of a match may be padded: what is held can seem longer than the prompt.
         tokens - m.tokens(tokens) >= self.non_cached
+    }
+
+    fn holds_enough(&self, request: &Request, facts: &Facts, candidate: u32) -> Option<bool> {
+        (self.non_cached > 0).then(|| !self.decide(request, facts, Some(candidate)))
     }
 }
 

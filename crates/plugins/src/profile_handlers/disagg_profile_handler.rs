@@ -14,7 +14,7 @@ use crate::hooks::disagg_headers_handler::DisaggHeadersHandler;
 use crate::row::{Kind, Need, Row, Stability};
 use pointsman_config::{Param, ParamKind, Params};
 use pointsman_core::Refusal;
-use pointsman_scheduling::{Answer, DataKind, Decider, ProfileHandler, Role, Stages};
+use pointsman_scheduling::{Answer, DataKind, Decider, Facts, ProfileHandler, Request, Role, Stages};
 use std::sync::Arc;
 
 /// Which stage comes first.
@@ -132,6 +132,10 @@ impl ProfileHandler for DisaggProfileHandler {
             port: None,
             decision: Some(decision),
         })
+    }
+
+    fn holds_enough(&self, request: &Request, facts: &Facts, candidate: u32) -> Option<bool> {
+        self.prefill.decider.as_ref()?.holds_enough(request, facts, candidate)
     }
 }
 
@@ -285,7 +289,7 @@ mod tests {
     use crate::deciders::always_disagg_pd_decider::AlwaysDisaggPdDecider;
     use crate::testing::{Staging, compiled};
     use pointsman_core::{DropReason, ErrorCode, headers};
-    use pointsman_scheduling::{Facts, ProfileRun, Request, Stage};
+    use pointsman_scheduling::{ProfileRun, Stage};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     const DECODE: usize = 0;

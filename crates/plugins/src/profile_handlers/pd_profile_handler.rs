@@ -8,7 +8,7 @@ use crate::build::{Build, Instance};
 use crate::row::{Kind, Need, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_core::Refusal;
-use pointsman_scheduling::{Answer, DataKind, Decider, ProfileHandler, Role, Stages};
+use pointsman_scheduling::{Answer, DataKind, Decider, Facts, ProfileHandler, Request, Role, Stages};
 use std::sync::Arc;
 
 /// Runs up to two profiles.
@@ -47,6 +47,10 @@ impl ProfileHandler for PdProfileHandler {
             port: self.port,
             decision: Some(if prefill.is_some() { "prefill-decode" } else { "decode-only" }),
         })
+    }
+
+    fn holds_enough(&self, request: &Request, facts: &Facts, candidate: u32) -> Option<bool> {
+        self.decider.as_ref()?.holds_enough(request, facts, candidate)
     }
 }
 
