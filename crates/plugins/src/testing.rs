@@ -4,8 +4,8 @@ use pointsman_config::{Faults, Severity};
 use pointsman_core::{EndpointName, ManualClock, Nanos, Refusal};
 use pointsman_fleet::{Endpoint, EndpointMeta, Fleet, Labels, LoraInfo, Scraped, Snapshot};
 use pointsman_scheduling::{
-    AddedHeaders, Answer, Answered, Candidate, Chosen, Columns, Cycle, Facts, Filter, Held, Hooks, ProfileHandler, Request, Role, Scope,
-    Scorer, Served, Stage, StagePick, Stages,
+    AddedHeaders, Answer, Answered, Candidate, Chosen, Columns, Cycle, Facts, Filter, Held, Hooks, ProfileHandler,
+    Request, Role, Scope, Scorer, Served, Stage, StagePick, Stages,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -174,11 +174,8 @@ pub(crate) fn answered<R>(served: Served<'_>, run: impl FnOnce(&Answered<'_>) ->
 /// Compiles a document: the result with its warnings, or the errors, each as one line.
 pub(crate) fn compiled(document: &str) -> Result<(crate::Compiled, Vec<String>), Vec<String>> {
     let mut faults = Faults::new();
-    let options = crate::CompileOptions {
-        allow_experimental: true,
-        default: crate::DefaultProfile::Epp,
-        states: Arc::default(),
-    };
+    let options =
+        crate::CompileOptions { allow_experimental: true, default: crate::DefaultProfile::Epp, states: Arc::default() };
     let compiled = crate::compile(document.as_bytes(), &options, &mut faults);
     let of = |severity| faults.iter().filter(|f| f.severity == severity).map(ToString::to_string).collect();
     match compiled {

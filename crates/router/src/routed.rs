@@ -10,8 +10,8 @@ use pointsman_core::{Nanos, headers};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::record::{Decision, Retry};
 use pointsman_scheduling::{
-    AddedHeaders, Answered, Attribute, Chosen, Facts, Held, PrefixMatch, ProfileRun, Request, Served, StagePick, Termination,
-    TokenUsage, UncachedTokens,
+    AddedHeaders, Answered, Attribute, Chosen, Facts, Held, PrefixMatch, ProfileRun, Request, Served, StagePick,
+    Termination, TokenUsage, UncachedTokens,
 };
 use pointsman_wire::body::Api;
 use pointsman_wire::rewrite::ModelRewriter;

@@ -27,7 +27,8 @@ fn bench(endpoints: &[(&str, &str)], plugins: &str, profiles: &str) -> Bench {
         CompileOptions { allow_experimental: true, default: DefaultProfile::Epp, states: Arc::clone(&states) };
     let mut faults = Faults::new();
     let compiled = compile(config.as_bytes(), &options, &mut faults);
-    let compiled = compiled.unwrap_or_else(|| panic!("{:?}", faults.iter().map(ToString::to_string).collect::<Vec<_>>()));
+    let compiled =
+        compiled.unwrap_or_else(|| panic!("{:?}", faults.iter().map(ToString::to_string).collect::<Vec<_>>()));
     let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
     let options = PoolOptions { clock: clock.clone(), states, stale_after: Duration::ZERO, ..PoolOptions::default() };
     let pool = Pool::new(options, compiled);
@@ -36,7 +37,8 @@ fn bench(endpoints: &[(&str, &str)], plugins: &str, profiles: &str) -> Bench {
         let mut meta = EndpointMeta::new(name.clone(), format!("10.0.0.{}", i + 1), 8000);
         meta.labels = std::iter::once(("llm-d.ai/role", *role)).collect();
         pool.fleet.upsert(meta);
-        let scraped = Scraped { waiting: Some(i as f64), running: Some(1.0), kv_usage: Some(0.1), ..Scraped::default() };
+        let scraped =
+            Scraped { waiting: Some(i as f64), running: Some(1.0), kv_usage: Some(0.1), ..Scraped::default() };
         pool.fleet.snapshot().named(&name).expect("just added").engine.apply(clock.now(), &scraped);
     }
     Bench { pool, clock }
@@ -138,12 +140,14 @@ fn e6_a_text_is_not_encoded() {
 fn e3_without_a_prefill_endpoint_a_request_is_refused_unless_decoding_alone_will_do() {
     let two = &THREE[1..];
     let bench_of = |policy: &str| {
-        let parameters =
-            format!("{{onPrefillUnavailable: {policy}, deciders: {{prefill: always-disagg-pd-decider}}}}");
+        let parameters = format!("{{onPrefillUnavailable: {policy}, deciders: {{prefill: always-disagg-pd-decider}}}}");
         bench(two, &handler(&parameters), PROFILES)
     };
     let refused = bench_of("fail").prompt("hello").expect_err("nobody computes the prompt");
-    assert_eq!((refused.refusal.code.status(), refused.refusal.reason.map(|r| r.as_str())), (429, Some("rejected-saturated")));
+    assert_eq!(
+        (refused.refusal.code.status(), refused.refusal.reason.map(|r| r.as_str())),
+        (429, Some("rejected-saturated"))
+    );
     let bench = bench_of("local");
     assert_eq!(told(&bench.prompt("hello").expect("routed"), "x-prefiller-host-port"), None);
     assert_eq!(bench.counted("llm_d_epp_disagg_decision_total", &["decision_type=\"decode-only\""]), 1.0);
@@ -205,7 +209,11 @@ fn what_a_request_used_becomes_an_attribute_of_its_record() {
 
 #[test]
 fn an_agent_is_who_a_request_is_counted_for_unless_a_header_says_otherwise() {
-    let bench = bench(&[("d", "decode")], "- type: agent-identity\n", "- {name: default, plugins: [{pluginRef: queue-scorer}]}\n");
+    let bench = bench(
+        &[("d", "decode")],
+        "- type: agent-identity\n",
+        "- {name: default, plugins: [{pluginRef: queue-scorer}]}\n",
+    );
     let body = json!({"model": "m", "prompt": "hello"});
     for (headers, fairness) in [
         (&[("session-id", "s1")][..], "s1"),
@@ -213,6 +221,10 @@ fn an_agent_is_who_a_request_is_counted_for_unless_a_header_says_otherwise() {
         (&[], "default-flow"),
     ] {
         drop(bench.send("/v1/completions", headers, &body).expect("routed"));
-        assert_eq!(bench.counted("llm_d_epp_request_total", &[&format!("fairness_id=\"{fairness}\"")]), 1.0, "{fairness}");
+        assert_eq!(
+            bench.counted("llm_d_epp_request_total", &[&format!("fairness_id=\"{fairness}\"")]),
+            1.0,
+            "{fairness}"
+        );
     }
 }

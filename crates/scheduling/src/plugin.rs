@@ -63,8 +63,7 @@ pub trait ProfileHandler: Send + Sync {
     /// Why no profile ran at all.
     fn nothing_ran(&self, request: &Request) -> Refusal {
         let id = &request.id;
-        let message =
-            format!("failed to find target endpoint: failed to run any scheduler profile for request {id}");
+        let message = format!("failed to find target endpoint: failed to run any scheduler profile for request {id}");
         Refusal::new(ErrorCode::ResourceExhausted, message)
     }
 

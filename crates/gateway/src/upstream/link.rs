@@ -118,7 +118,12 @@ impl Links {
                 FleetEvent::Added(_) => {}
                 // It may be spoken to differently from now on.
                 FleetEvent::Updated(endpoint) => {
-                    links.by_id.load().iter().filter(|((id, _), _)| *id == endpoint.id).for_each(|(_, l)| l.close_idle());
+                    links
+                        .by_id
+                        .load()
+                        .iter()
+                        .filter(|((id, _), _)| *id == endpoint.id)
+                        .for_each(|(_, l)| l.close_idle());
                 }
                 FleetEvent::Removed(endpoint) => links.remove(endpoint),
             }

@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn the_chance_grows_as_the_specification_counts() {
-        for (saturation, chance) in [(0.0, 0.0), (0.1, 0.003), (0.2, 0.096), (0.25, 0.29297), (0.3, 0.729), (0.32, 1.0)] {
+        for (saturation, chance) in [(0.0, 0.0), (0.1, 0.003), (0.2, 0.096), (0.25, 0.29297), (0.3, 0.729), (0.32, 1.0)]
+        {
             assert!((DEFAULT.chance(saturation) - chance).abs() < 1e-5, "{saturation}");
         }
     }

@@ -94,10 +94,10 @@ mod tests {
         assert_eq!(chosen(&bench(), &hook, 0, &[]).0, []);
         let others: &[(&str, Role, &[usize])] = &[("p", Role::Prefill, &[1, 0]), ("e", Role::Encode, &[2, 3])];
         let told = chosen(&bench(), &hook, 0, others).0;
-        assert_eq!(told, [
-            (PREFILLER, "10.0.0.2:8000".to_owned()),
-            (ENCODERS, "10.0.0.3:8000,10.0.0.4:8000".to_owned()),
-        ]);
+        assert_eq!(
+            told,
+            [(PREFILLER, "10.0.0.2:8000".to_owned()), (ENCODERS, "10.0.0.3:8000,10.0.0.4:8000".to_owned()),]
+        );
     }
 
     #[test]

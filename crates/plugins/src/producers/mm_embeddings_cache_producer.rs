@@ -12,8 +12,8 @@ use pointsman_config::{Param, ParamKind};
 use pointsman_core::Nanos;
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::{
-    AddedHeaders, Chosen, ColumnId, DataKind, EncoderMatch, Facts, Held, Hooks, MediaItem, Producer, Request, Role, Scope,
-    StagePick, Termination,
+    AddedHeaders, Chosen, ColumnId, DataKind, EncoderMatch, Facts, Held, Hooks, MediaItem, Producer, Request, Role,
+    Scope, StagePick, Termination,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

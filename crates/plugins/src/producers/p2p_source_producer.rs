@@ -12,8 +12,8 @@ use pointsman_config::{Param, ParamKind};
 use pointsman_core::Nanos;
 use pointsman_core::headers::KV_SOURCE;
 use pointsman_scheduling::{
-    AddedHeaders, Candidate, Chosen, ColumnId, DataKind, Facts, Held, Hooks, KvSource, PrefixMatch, Producer, Request, Role,
-    Scope,
+    AddedHeaders, Candidate, Chosen, ColumnId, DataKind, Facts, Held, Hooks, KvSource, PrefixMatch, Producer, Request,
+    Role, Scope,
 };
 use std::sync::Arc;
 

@@ -147,8 +147,16 @@ const PROFILES: ParamKind = ParamKind::Object(&[
 ]);
 
 const DECIDERS: ParamKind = ParamKind::Object(&[
-    Param::new("prefill", ParamKind::String, "Decider that is asked before the prefill profile runs; none: it never does."),
-    Param::new("encode", ParamKind::String, "Decider that is asked before the encode profile runs; none: it never does."),
+    Param::new(
+        "prefill",
+        ParamKind::String,
+        "Decider that is asked before the prefill profile runs; none: it never does.",
+    ),
+    Param::new(
+        "encode",
+        ParamKind::String,
+        "Decider that is asked before the encode profile runs; none: it never does.",
+    ),
 ]);
 
 /// Parameters of the old, flat form, and where they stand now.
@@ -270,11 +278,8 @@ fn build(b: &mut Build<'_>) -> Instance {
     }
     let prefills = order == Order::PrefillFirst || handler.prefill.decider.is_some();
     let encodes = handler.encode.decider.is_some();
-    let reach = [
-        handler.decode,
-        handler.prefill.profile.filter(|_| prefills),
-        handler.encode.profile.filter(|_| encodes),
-    ];
+    let reach =
+        [handler.decode, handler.prefill.profile.filter(|_| prefills), handler.encode.profile.filter(|_| encodes)];
     Instance {
         handler: Some(Arc::new(handler)),
         hooks: Some(Arc::new(DisaggHeadersHandler::default())),
@@ -328,8 +333,11 @@ mod tests {
         Some(Stage::Failed(Refusal::all_filtered()))
     }
 
+    /// A profile that ran, and its peer.
+    type Ran = (usize, Option<u32>);
+
     /// Runs the handler to its end; profile `p` picks candidate `p + 10`, but for those that fail. The order of the runs, each with its peer.
-    fn play(handler: &DisaggProfileHandler, fails: &[usize]) -> (Vec<(usize, Option<u32>)>, Result<Answer, Refusal>) {
+    fn play(handler: &DisaggProfileHandler, fails: &[usize]) -> (Vec<Ran>, Result<Answer, Refusal>) {
         let mut staging = Staging::new(3);
         let mut order = Vec::new();
         loop {
@@ -349,7 +357,10 @@ mod tests {
         let (order, answer) = play(&handler(Order::DecodeFirst, true, false), &[]);
         assert_eq!(order, [(DECODE, None), (PREFILL, Some(10))]);
         let answer = answer.expect("an answer");
-        assert_eq!((answer.primary, answer.others, answer.decision), (DECODE, vec![(PREFILL, Role::Prefill)], Some("prefill-decode")));
+        assert_eq!(
+            (answer.primary, answer.others, answer.decision),
+            (DECODE, vec![(PREFILL, Role::Prefill)], Some("prefill-decode"))
+        );
     }
 
     #[test]

@@ -58,7 +58,8 @@ impl Expression {
         if text.len() > LONGEST {
             return Err(format!("is longer than {LONGEST} bytes"));
         }
-        let program = Program::compile(text).map_err(|e| format!("is not CEL: {}", e.to_string().replace('\n', " ")))?;
+        let program =
+            Program::compile(text).map_err(|e| format!("is not CEL: {}", e.to_string().replace('\n', " ")))?;
         let as_written = program.expression().clone();
         let mut fractional = as_written.clone();
         make_fractional(&mut fractional);
@@ -73,7 +74,9 @@ impl Expression {
             Value::resolve(expression, &context)
         };
         read(&self.as_written, fraction)
-            .or_else(|error| read(&self.fractional, fraction).or_else(|_| read(&self.as_written, whole)).map_err(|_| error))
+            .or_else(|error| {
+                read(&self.fractional, fraction).or_else(|_| read(&self.as_written, whole)).map_err(|_| error)
+            })
             .map_err(|error| error.to_string())
     }
 }
@@ -195,7 +198,11 @@ fn try_out(b: &mut Build<'_>, params: &Params, param: &str, expression: &Express
             }
         }
         Err(error) => {
-            b.warning_in(params, param, &format!("`{param}` has no value for any usage, so nothing is reported: {error}"));
+            b.warning_in(
+                params,
+                param,
+                &format!("`{param}` has no value for any usage, so nothing is reported: {error}"),
+            );
         }
     }
 }
@@ -323,7 +330,8 @@ mod tests {
         let warnings = compile("{attributes: [{key: {name: a}, expression: 'usage.prompt'}]}").expect("it compiles").1;
         assert!(warnings.iter().any(|w| w.contains("nothing is reported")), "{warnings:?}");
         let (compiled, _) =
-            compile("{attributes: [{key: {namespace: my.ns, name: tok}, expression: '2 * usage.total_tokens'}]}").expect("it compiles");
+            compile("{attributes: [{key: {namespace: my.ns, name: tok}, expression: '2 * usage.total_tokens'}]}")
+                .expect("it compiles");
         let attribute = compiled.usage_hooks[0].usage(&USAGE).expect("a number");
         assert_eq!((&*attribute.namespace, &*attribute.name, attribute.value), ("my.ns", "tok", 18));
     }

@@ -102,7 +102,17 @@ impl Metrics {
             bodyless.clone(),
         );
         process::register(&mut registry);
-        Self { registry: Mutex::new(registry), requests, scheduler, pool, prefix, disaggregation, encoder, retries, bodyless }
+        Self {
+            registry: Mutex::new(registry),
+            requests,
+            scheduler,
+            pool,
+            prefix,
+            disaggregation,
+            encoder,
+            retries,
+            bodyless,
+        }
     }
 
     /// Registers further collectors, such as a transport's own.

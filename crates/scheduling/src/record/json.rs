@@ -97,9 +97,7 @@ fn by_namespace(attributes: &[Attribute]) -> BTreeMap<&str, BTreeMap<&str, i64>>
 struct Retried<'a>(&'a [Retry]);
 impl Serialize for Retried<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_seq(
-            self.0.iter().map(|r| BTreeMap::from([("endpoint", &*r.endpoint), ("error", &*r.error)])),
-        )
+        s.collect_seq(self.0.iter().map(|r| BTreeMap::from([("endpoint", &*r.endpoint), ("error", &*r.error)])))
     }
 }
 
