@@ -10,7 +10,7 @@ use pointsman_core::{Nanos, headers};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::record::{Decision, Retry};
 use pointsman_scheduling::{
-    AddedHeaders, Answered, Attribute, Chosen, Facts, Held, PrefixMatch, ProfileRun, Request, Served, StagePick,
+    AddedHeaders, Answered, Attribute, Chosen, Facts, Held, PrefixMatch, ProfileRun, Request, Role, Served, StagePick,
     Termination, TokenUsage, UncachedTokens,
 };
 use pointsman_wire::body::Api;
@@ -66,6 +66,8 @@ pub struct Routed {
 struct Sent {
     held: Vec<Box<dyn Held>>,
     in_flight: InFlight,
+    /// The same of the endpoints that other profiles chose, with what they do.
+    beside: Vec<(Role, InFlight)>,
     tokens: u64,
     dispatched: bool,
 }
@@ -159,15 +161,21 @@ impl Routed {
             hook.timing.observe(now.since(then).as_nanos() as f64 / 1e9);
             then = now;
         }
-        let uncached = p.facts.any::<UncachedTokens>().and_then(|u| u.get(self.candidate as usize)).map(|u| u.0);
-        let tokens = uncached.unwrap_or_else(|| p.request.prompt_tokens());
+        let uncached = |c: u32| p.facts.any::<UncachedTokens>().and_then(|u| u.get(c as usize)).map(|u| u.0);
+        let tokens_of = |c: u32| uncached(c).unwrap_or_else(|| p.request.prompt_tokens());
+        let tokens = tokens_of(self.candidate);
         self.endpoint.load.charge(1, tokens);
+        let beside = p.others.iter().map(|stage| {
+            let at = p.pool.metrics.at(&p.series, &p.active.compiled, &stage.endpoints[0]);
+            (stage.role, InFlight::charge(at, tokens_of(stage.candidates[0])))
+        });
+        let beside = beside.collect();
         let at = p.pool.metrics.at(&self.parts.series, &p.active.compiled, &self.endpoint);
         // One attempt a decision: sending it elsewhere is a retry, and counted as such.
         if self.tried.is_empty() {
             at.attempt();
         }
-        self.sent = Some(Sent { held, in_flight: InFlight::charge(at, tokens), tokens, dispatched: false });
+        self.sent = Some(Sent { held, in_flight: InFlight::charge(at, tokens), beside, tokens, dispatched: false });
     }
 
     /// The record of its decision.
@@ -396,6 +404,9 @@ impl Routed {
                     // Prompt tokens are computed once the first byte comes.
                     self.endpoint.load.release(0, std::mem::take(&mut sent.tokens));
                     sent.in_flight.prompt_done();
+                    // Who computed the prompt for another engine is done.
+                    sent.beside.retain(|(role, _)| *role != Role::Prefill);
+                    sent.beside.iter_mut().for_each(|(_, in_flight)| in_flight.prompt_done());
                 }
                 if let Some(decision) = &self.decision {
                     decision.outcome.lock().ttft_ms = Some(millis(now, self.parts.request.received));

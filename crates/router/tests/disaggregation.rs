@@ -179,6 +179,46 @@ fn e10_the_rank_is_told_beside_the_port_of_its_front() {
 }
 
 #[test]
+fn requests_in_flight_are_counted_at_every_engine_and_at_the_prefill_engine_until_the_first_byte() {
+    let plugins = format!("- type: inflight-load-producer\n{}", handler(BOTH));
+    let bench = bench(THREE, &plugins, PROFILES);
+    let mut routed = bench.image().expect("routed");
+    let counted = |name: &str| {
+        let gauge = bench.counted("llm_d_epp_inflight_requests", &[&format!("endpoint_name=\"{name}\"")]);
+        (bench.load(name), gauge)
+    };
+    assert_eq!(["d", "p", "e"].map(counted), [(1, 1.0); 3]);
+    routed.response_head(200, None, None);
+    routed.response_chunk(b"{");
+    assert_eq!(["d", "p", "e"].map(counted), [(1, 1.0), (0, 0.0), (1, 1.0)]);
+    routed.finish(Termination::Natural, None);
+    assert_eq!(["d", "p", "e"].map(counted), [(0, 0.0); 3]);
+}
+
+#[test]
+fn e11_who_holds_more_of_a_prompt_than_its_engine_is_told() {
+    let endpoints = &[("a", "decode"), ("b", "decode")];
+    let profiles = "- {name: default, plugins: [{pluginRef: queue-scorer}]}\n";
+    let bench = bench(endpoints, "- type: p2p-source-producer\n", profiles);
+    let text = "x".repeat(4 * 256);
+    let mut first = bench.prompt(&text).expect("routed");
+    assert_eq!((&*first.endpoint().name().name, told(&first, "x-kv-cache-source-host-port")), ("a", None));
+    first.dispatched();
+    drop(first);
+    // Now the other one is idle.
+    let busy = Scraped { waiting: Some(9.0), ..Scraped::default() };
+    let snapshot = bench.pool.fleet.snapshot();
+    snapshot.named(&EndpointName::new("default", "a")).expect("it is there").engine.apply(bench.clock.now(), &busy);
+    let mut second = bench.prompt(&text).expect("routed");
+    assert_eq!(&*second.endpoint().name().name, "b");
+    assert_eq!(told(&second, "x-kv-cache-source-host-port"), Some("10.0.0.1:8000"));
+    second.dispatched();
+    drop(second);
+    // Both hold it: a source would gain nothing.
+    assert_eq!(told(&bench.prompt(&text).expect("routed"), "x-kv-cache-source-host-port"), None);
+}
+
+#[test]
 fn what_a_request_used_becomes_an_attribute_of_its_record() {
     let plugins = "- {type: request-attribute-reporter, parameters: {attributes: [{key: {namespace: my.ns, name: cost}, \
         expression: 'usage.prompt_tokens + 4 * usage.completion_tokens', condition: 'usage.total_tokens > 5'}]}}\n";

@@ -336,6 +336,25 @@ mod tests {
         assert_eq!((&*attribute.namespace, &*attribute.name, attribute.value), ("my.ns", "tok", 18));
     }
 
+    #[test]
+    fn hostile_expressions_are_refused_and_do_not_exhaust_the_stack() {
+        for text in [
+            "(".repeat(2000),
+            "-".repeat(4000),
+            "!".repeat(4000),
+            "[".repeat(4000),
+            "a.".repeat(2000),
+            "x".repeat(5000),
+        ] {
+            assert!(Expression::parse(&text).is_err(), "{}...", &text[..8]);
+        }
+        // Long chains may be read; evaluating them must come back.
+        let env = Arc::new(Env::stdlib());
+        for chain in ["1+".repeat(1500) + "1", "true&&".repeat(600) + "true", "usage".to_owned() + &".a".repeat(1900)] {
+            let _ = Expression::parse(&chain).map(|e| e.value(&env, &USAGE));
+        }
+    }
+
     proptest! {
         #[test]
         fn no_usage_makes_it_panic(prompt: u64, completion: u64, total: u64, cached: Option<u64>) {
