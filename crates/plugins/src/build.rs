@@ -7,10 +7,11 @@ use crate::data_layer::topology_extractor::TopologyKeys;
 use crate::learned::{Learned, LearnedStates};
 use crate::parsers::Claims;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
-use pointsman_config::{Faults, Params, Span};
+use pointsman_config::{Code, Faults, Params, Span};
 use pointsman_scheduling::{
-    Admitter, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction, Picker,
-    PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId, UncachedTokens, UsageHook,
+    Admitter, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction,
+    Picker, PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId, UncachedTokens,
+    UsageHook,
 };
 use pointsman_wire::body::EstimateOptions;
 use std::collections::HashMap;
@@ -142,7 +143,7 @@ impl Build<'_> {
     pub fn fault(&mut self, param: &str, message: &str) {
         let span: Span = self.params.span(param);
         let path = self.params.path(param);
-        self.faults.error(span, path, format!("plugin `{}`: {message}", self.name));
+        self.faults.error(Code::ParameterRule, span, path, format!("plugin `{}`: {message}", self.name));
     }
 
     /// Reports that another value is in force than the one written.
@@ -154,7 +155,7 @@ impl Build<'_> {
     pub fn corrected_in(&mut self, params: &Params, param: &str, in_force: &str) {
         let (span, path) = (params.span(param), params.path(param));
         let message = format!("plugin `{}`: `{param}` is out of range; {in_force} is in force", self.name);
-        self.faults.warning(span, path, message);
+        self.faults.warning(Code::Corrected, span, path, message);
     }
 
     /// The state of this instance.

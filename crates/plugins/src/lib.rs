@@ -21,5 +21,5 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 
-pub use compile::{CompileOptions, Compiled, CompiledSource, DefaultProfile, NamedPlugin, compile};
+pub use compile::{CompileOptions, Compiled, CompiledSource, DefaultProfile, NamedPlugin, compile, compile_tree};
 pub use learned::{Learned, LearnedStates};

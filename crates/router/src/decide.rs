@@ -236,7 +236,8 @@ fn schedule(
     };
     let hashes = pool.record_block_hashes.then(|| salted(&facts));
     let places: Vec<u32> = located.candidates.iter().map(|c| c.index).collect();
-    let predicted = facts.any::<PrefixMatch>().and_then(|p| p.get(run.picked[0] as usize)).map_or(0, |p| p.tokens(tokens));
+    let predicted =
+        facts.any::<PrefixMatch>().and_then(|p| p.get(run.picked[0] as usize)).map_or(0, |p| p.tokens(tokens));
     let endpoint = &fleet.endpoints[places[run.picked[0] as usize] as usize];
     let others: Vec<StagePick> = answer
         .others

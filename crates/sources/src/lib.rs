@@ -28,6 +28,6 @@ mod shard;
 pub use discovery::{AddressError, Discovery, EndpointsFile, FileError, endpoints_of};
 pub use feed::{Sources, SourcesOptions, SourcesStats};
 pub use health::HealthOptions;
-pub use http::{FetchError, TlsClient, TlsError, TlsOptions};
+pub use http::{Answer, FetchError, Place, TlsClient, TlsError, TlsOptions, ask};
 pub use schedule::SHORTEST_TICK;
 pub use scrape::{Counters, Extracted, Extractor, Missing, ScrapeSource};

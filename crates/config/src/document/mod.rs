@@ -9,7 +9,7 @@ mod references;
 
 use std::time::Duration;
 
-pub use decode::decode;
+pub use decode::{decode, decode_tree};
 pub use flow::{Band, FlowControl};
 pub use gates::FeatureGates;
 pub use references::check_references;

@@ -6,7 +6,7 @@ use super::{Compiled, CompiledSource, NamedPlugin, effective};
 use crate::build::{Build, ColumnTable, Instance, Parts};
 use crate::learned::LearnedStates;
 use crate::parsers::ParserTable;
-use pointsman_config::{Faults, Kind, Span};
+use pointsman_config::{Code, Faults, Kind, Span};
 use pointsman_scheduling::{Columns, Named, Profile, Scheduler, WeightedScorer};
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ pub(super) fn assemble(
         let at = d.document.profiles.get(1).map_or(Span::START, |p| p.name_span);
         let message =
             format!("`{}` runs a single profile, and there are {}", d.decls[handler_at].name, d.profiles.len());
-        faults.error(at, "schedulingProfiles", message).label("second profile");
+        faults.error(Code::SingleProfile, at, "schedulingProfiles", message).label("second profile");
     }
     let mut profiles = Vec::with_capacity(d.profiles.len());
     for plan in &d.profiles {
@@ -113,7 +113,7 @@ pub(super) fn assemble(
         if let Some(reference) = d.document.request_handler.parsers.iter().find(|r| *r.name == *name) {
             let message =
                 format!("parser `{name}` is never asked: its type, or a parser that takes everything, comes before it");
-            faults.warning(reference.span, reference.path.clone(), message);
+            faults.warning(Code::ParserNeverAsked, reference.span, reference.path.clone(), message);
         }
     }
     let sources: Vec<CompiledSource> = d
@@ -127,6 +127,7 @@ pub(super) fn assemble(
     if sources.is_empty() {
         faults
             .error(
+                Code::NoDataSource,
                 Span::START,
                 "dataLayer.sources",
                 "no data source is configured: nothing would ever be known of the engines",
@@ -139,7 +140,7 @@ pub(super) fn assemble(
             let at = d.position(&other.name).map(|i| (d.decls[i].span, d.decls[i].path.clone())).unwrap_or_default();
             let message =
                 format!("`{}` and `{}` use different block sizes; prompts are hashed once", first.name, other.name);
-            faults.error(at.0, at.1, message).label("use one block size");
+            faults.error(Code::BlockSizesDiffer, at.0, at.1, message).label("use one block size");
         }
     }
     Some(Compiled {

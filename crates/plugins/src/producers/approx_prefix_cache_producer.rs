@@ -14,8 +14,8 @@ use pointsman_core::{BlockHash, Nanos, chain, chain_seed};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_prefix::{ApproxIndex, MatchScratch, Recorded};
 use pointsman_scheduling::{
-    AddedHeaders, Chosen, ColumnId, DataKind, Facts, Held, Hooks, PrefixMatch, Producer, Request, Role, Scope, StagePick,
-    Termination,
+    AddedHeaders, Chosen, ColumnId, DataKind, Facts, Held, Hooks, PrefixMatch, Producer, Request, Role, Scope,
+    StagePick, Termination,
 };
 use std::cell::RefCell;
 use std::sync::Arc;
