@@ -9,7 +9,7 @@ mod declare;
 mod effective;
 mod lint;
 
-use crate::build::Instance;
+use crate::build::{Activation, Instance};
 use crate::data_layer::core_metrics_extractor::EngineMappings;
 use crate::data_layer::file_discovery::FileDiscovery;
 use crate::data_layer::metrics_data_source::MetricsDataSource;
@@ -108,6 +108,8 @@ pub struct Compiled {
     pub discovery: Option<Arc<FileDiscovery>>,
     /// The document as it is in force, what was not written marked.
     pub effective: serde_json::Value,
+    /// What is to be done when this takes force.
+    pub activations: Vec<Activation>,
     /// Every instance, in order.
     pub plugins: Vec<NamedPlugin>,
 }
@@ -151,10 +153,12 @@ fn compile_decoded(decoded: Decoded, options: &CompileOptions, faults: &mut Faul
     let mut declared = declare::declare(checked, built_in, faults)?;
     let bound = bind::bind(&mut declared, options.allow_experimental, faults);
     let columns = bind::columns(&declared);
-    let instances: Vec<Instance> = assemble::instances(&declared, &bound, &columns.1, &options.states, faults);
+    let mut activations = Vec::new();
+    let instances: Vec<Instance> =
+        assemble::instances(&declared, &bound, &columns.1, &options.states, &mut activations, faults);
     if faults.errors() == 0 {
         lint::lint(&declared, &bound, &instances, faults);
     }
-    let compiled = assemble::assemble(&declared, &bound, instances, columns.0, faults);
+    let compiled = assemble::assemble(&declared, &bound, instances, columns.0, activations, faults);
     if faults.errors() > 0 { None } else { compiled }
 }

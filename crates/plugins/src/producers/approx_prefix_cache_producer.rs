@@ -285,7 +285,8 @@ fn build(b: &mut Build<'_>) -> Instance {
     };
     let state = b.learned(|| PrefixState::new(sizing));
     // Takes effect with the next look at the fleet: what engines report may outweigh it.
-    *state.sizing.lock() = sizing;
+    let shared = Arc::clone(&state);
+    b.on_activation(move || *shared.sizing.lock() = sizing);
     let producer = Arc::new(ApproxPrefixCacheProducer {
         name: Arc::clone(&b.name),
         state,

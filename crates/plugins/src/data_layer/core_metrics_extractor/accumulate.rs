@@ -135,6 +135,7 @@ impl<'e> Accumulated<'e> {
             lora: None,
             block_size: self.block_size.or_else(|| whole(Field::BlockSize)),
             num_blocks: self.num_blocks.or_else(|| whole(Field::NumBlocks)),
+            attributes: Vec::new(),
         };
         // An engine kind without a family for a signal does not miss it.
         let lacks = |field: Field, value: Option<f64>| value.is_none() && self.engine.fields.contains(&field);
