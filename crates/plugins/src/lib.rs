@@ -22,5 +22,8 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 
-pub use compile::{CompileOptions, Compiled, CompiledSource, DefaultProfile, NamedPlugin, compile, compile_tree};
+pub use compile::{
+    CompileOptions, Compiled, CompiledSource, DefaultProfile, Judged, JudgedDocument, NamedPlugin, compile,
+    compile_tree, judge,
+};
 pub use learned::{Learned, LearnedStates};

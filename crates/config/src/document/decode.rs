@@ -43,6 +43,13 @@ pub fn decode_tree(root: &Node, faults: &mut Faults) -> Decoded {
     if root.is_null() {
         return Decoded::Absent;
     }
+    // Of a document of another kind only that is worth telling.
+    let told = |key: &str| root.get(key).is_some_and(|n| !n.is_null());
+    let foreign = root.get("kind").filter(|k| k.as_str().is_some_and(|k| k != KIND));
+    if let Some(kind) = foreign.filter(|_| !FIELDS[2..].iter().any(|f| told(f))) {
+        wrong_kind(kind.as_str().unwrap_or_default(), kind.span, faults);
+        return Decoded::Unreadable;
+    }
     let Some(f) = Fields::of(root, "", FIELDS, faults) else { return Decoded::Unreadable };
     identity(&f, faults);
 
@@ -85,14 +92,14 @@ fn identity(f: &Fields<'_>, faults: &mut Faults) {
     if let Some((kind, span)) = f.string("kind", faults)
         && kind != KIND
     {
-        faults
-            .error(Code::WrongKind, span, "kind", format!("kind {} is not a picker configuration", quote(kind)))
-            .label(if kind == "ConfigMap" {
-                format!("no key of its `data` holds an `{KIND}`")
-            } else {
-                format!("write `{KIND}`")
-            });
+        wrong_kind(kind, span, faults);
     }
+}
+
+fn wrong_kind(kind: &str, span: Span, faults: &mut Faults) {
+    faults.error(Code::WrongKind, span, "kind", format!("kind {} is not a picker configuration", quote(kind))).label(
+        if kind == "ConfigMap" { format!("no key of its `data` holds an `{KIND}`") } else { format!("write `{KIND}`") },
+    );
 }
 
 fn plugins(f: &Fields<'_>, faults: &mut Faults) -> Vec<PluginDecl> {

@@ -21,7 +21,7 @@ impl Default for FeatureGates {
 const KNOWN: [&str; 2] = ["flowControl", "haPopulateNonLeaderDatastore"];
 /// Gates of earlier releases whose effect can no longer be switched off, and since when, in releases of llm-d-router
 /// (llm-d-router#1728 for the first; the release of the second is not recorded).
-const ALWAYS_ON: [(&str, &str); 2] = [("dataLayer", "since llm-d-router 0.8"), ("prepareDataPlugins", "now")];
+const ALWAYS_ON: [(&str, &str); 2] = [("dataLayer", "now, since llm-d-router 0.8"), ("prepareDataPlugins", "now")];
 
 /// Applies all entries. Flow control is not in this release: whoever switches it on is told, since it is left out.
 pub(super) fn resolve(entries: &[(&Node, String)], faults: &mut Faults) -> FeatureGates {

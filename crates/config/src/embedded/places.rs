@@ -42,21 +42,16 @@ impl Places {
 impl Scalar {
     fn new(document: &[&str], at: Span, text: &str) -> Self {
         let mut walk = Walk::new(document, at);
-        let (style, fold) = match walk.here() {
-            Some('|') => (Style::Block, false),
-            Some('>') => (Style::Block, true),
-            Some('"') => (Style::Double, true),
-            Some('\'') => (Style::Single, true),
-            _ => (Style::Plain, true),
+        let (style, fold) = match (walk.block_header(), walk.here()) {
+            (Some((line, fold)), _) => {
+                walk.begin_block(line, text);
+                (Style::Block, fold)
+            }
+            (None, Some('"')) => (Style::Double, true),
+            (None, Some('\'')) => (Style::Single, true),
+            (None, _) => (Style::Plain, true),
         };
-        match style {
-            Style::Block => walk.next_line(),
-            Style::Double | Style::Single => walk.column += 1,
-            Style::Plain => {}
-        }
-        if style == Style::Block {
-            walk.indent_like(text);
-        }
+        walk.column += usize::from(matches!(style, Style::Double | Style::Single));
         let mut chars = Vec::with_capacity(text.len());
         let mut rest = text.chars().peekable();
         while let Some(c) = rest.next() {
@@ -149,8 +144,24 @@ impl<'a> Walk<'a> {
         self.column = if self.indent > 0 { blanks.min(self.indent) } else { blanks };
     }
 
-    /// Finds the indentation of a block scalar: what its first written line has more than the text's.
-    fn indent_like(&mut self, text: &str) {
+    /// The line of a block scalar's `|` or `>`, and whether it is folded. The scalar begins at its first written character.
+    fn block_header(&self) -> Option<(usize, bool)> {
+        if !self.chars.get(..self.column)?.iter().all(|c| c.is_whitespace()) {
+            return None;
+        }
+        let line = (0..self.line).rev().find(|l| !self.document[*l].trim().is_empty())?;
+        let header = self.document[line].split(" #").next().unwrap_or_default();
+        let mark = header.split_whitespace().next_back()?;
+        let fold = mark.starts_with('>');
+        let is_mark =
+            mark.starts_with(['|', '>']) && mark[1..].chars().all(|c| c == '+' || c == '-' || c.is_ascii_digit());
+        is_mark.then_some((line, fold))
+    }
+
+    /// Goes to where the content begins. Its indentation is what its first written line has more than the text's.
+    fn begin_block(&mut self, header: usize, text: &str) {
+        self.line = header;
+        self.next_line();
         let blanks = |l: &str| l.chars().take_while(|c| *c == ' ').count();
         let raw = self.document[self.line.min(self.document.len() - 1)..].iter().find(|l| !l.trim().is_empty());
         let read = lines(text).into_iter().find(|l| !l.trim().is_empty());

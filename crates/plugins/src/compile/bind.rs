@@ -46,6 +46,22 @@ pub(super) fn bind(d: &mut Declared, allow_experimental: bool, faults: &mut Faul
     bound
 }
 
+/// What a plugin reads, for a person.
+fn in_words(kind: DataKind) -> &'static str {
+    match kind {
+        DataKind::TokenizedPrompt => "the tokens of prompts",
+        DataKind::PrefixMatch => "prefix matches",
+        DataKind::InFlightLoad => "the load in flight",
+        DataKind::UncachedTokens => "the tokens to compute",
+        DataKind::EngineMetrics => "engine metrics",
+        DataKind::LatencyPrediction => "predicted latencies",
+        DataKind::EncoderMatch => "encoder-cache matches",
+        DataKind::SessionId => "session ids",
+        DataKind::AgentIdentity => "agent identities",
+        DataKind::Topology => "the topology",
+    }
+}
+
 /// Whether any source has an extractor that reads load, KV usage and adapters.
 fn provides_engine_metrics(d: &Declared) -> bool {
     let gives = |e: &usize| d.decls[*e].row.makes.contains(&DataKind::EngineMetrics);
@@ -83,7 +99,7 @@ fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Op
         let (span, path) = (decl.params.span(param), decl.params.path(param));
         let near = nearest(name, known.iter().map(|m| &**m)).map(str::to_owned);
         let message =
-            format!("`{}` reads {} of `{name}`, which no plugin of that name provides", decl.name, need.kind.as_str());
+            format!("`{}` reads {} of `{name}`, which no plugin of that name provides", decl.name, in_words(need.kind));
         faults.error(Code::UnknownProducer, span, path, message).label(match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => "declare it under `plugins`, or leave the parameter out".to_owned(),
@@ -107,7 +123,7 @@ fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Op
                 return several.first().map(Arc::clone);
             }
             let names = several.iter().map(|m| format!("`{m}`")).collect::<Vec<_>>().join(", ");
-            let message = format!("`{}` could read {} of {names}", decl.name, need.kind.as_str());
+            let message = format!("`{}` could read {} of {names}", decl.name, in_words(need.kind));
             faults.error(Code::AmbiguousProducer, decl.span, decl.path.clone(), message).label(
                 match need.producer_param {
                     Some(param) => format!("name one in `{param}`"),

@@ -162,6 +162,8 @@ fn handler(d: &mut Declared, faults: &mut Faults) {
     let handlers: Vec<usize> = (0..d.decls.len()).filter(|&i| d.decls[i].is(Kind::ProfileHandler)).collect();
     match handlers[..] {
         [] if d.profiles.len() == 1 => d.handler = d.position_or_inject("single-profile-handler"),
+        // Two profiles of one name are one too many, not two to choose from.
+        [] if d.profiles.iter().all(|p| p.name == d.profiles[0].name) => {}
         [] => {
             let at = d.document.profiles.get(1).map_or(Span::START, |p| p.name_span);
             faults

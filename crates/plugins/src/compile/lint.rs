@@ -58,8 +58,8 @@ fn out_of_use(d: &Declared, bound: &Bound, i: usize, decl: &Decl) -> Option<&'st
                 let named = |other: &Decl| mentions(&other.params, &decl.name);
                 (d.decls.iter().any(named), "name it in the `deciders` of the profile handler, or remove it")
             }
-            // A hook beside a filter or scorer serves that one.
-            Kind::Hook if decl.is(Kind::Filter) || decl.is(Kind::Scorer) => continue,
+            // A hook beside these serves them.
+            Kind::Hook if [Kind::Filter, Kind::Scorer, Kind::Producer].iter().any(|k| decl.is(*k)) => continue,
             _ => (true, ""),
         };
         if used {
@@ -155,7 +155,7 @@ fn no_prompts(d: &Declared, bound: &Bound, faults: &mut Faults) {
     }
     let compares = |i: usize| bound[i].keys().any(|(kind, _)| *kind == DataKind::PrefixMatch);
     for plan in &d.profiles {
-        for member in plan.members.iter().filter(|m| compares(m.decl) && !m.injected) {
+        for member in plan.members.iter().filter(|m| compares(m.decl)) {
             let decl = &d.decls[member.decl];
             let (span, path) = member_place(d, &plan.name, decl).unwrap_or((decl.span, decl.path.clone()));
             let message = format!("`{}` compares prompts, and `passthrough-parser` reads none", decl.name);

@@ -7,7 +7,10 @@ mod assemble;
 mod bind;
 mod declare;
 mod effective;
+mod file;
 mod lint;
+
+pub use file::{Judged, JudgedDocument, judge};
 
 use crate::build::{Activation, Instance};
 use crate::data_layer::core_metrics_extractor::EngineMappings;

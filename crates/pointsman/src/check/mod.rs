@@ -1,7 +1,6 @@
 //! `pointsman check`: what is wrong with a configuration, all of it, before anything is started; and whether engines fit it.
 
 mod doctor;
-mod judge;
 mod show;
 
 use std::io::{Read as _, Write as _};
@@ -10,12 +9,11 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use pointsman_config::{Fault, Faults, Severity, render};
-use pointsman_plugins::{CompileOptions, Compiled, DefaultProfile, LearnedStates, compile};
+use pointsman_plugins::{CompileOptions, Compiled, DefaultProfile, Judged, LearnedStates, compile, judge};
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
 use crate::terminal::Paint;
-use judge::{Judged, judge};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -91,7 +89,10 @@ pub(crate) fn run(options: &Check) -> Result<Exit, Failure> {
                 continue;
             }
         };
-        let judged = judge(&bytes, &options.compile_options(), options.strict);
+        let mut judged = judge(&bytes, &options.compile_options());
+        if options.strict {
+            judged.faults.harden();
+        }
         if !judged.is_usable() {
             exit = Exit::No;
         }

@@ -1,0 +1,128 @@
+//! Documents good and bad (`configs/*.yaml`), each beside what `pointsman check` says of it (`*.txt`).
+//!
+//! `UPDATE_GOLDEN=1 cargo test -p pointsman-plugins --test corpus` writes all reports anew, and with them the page of wrong
+//! configurations in `docs/troubleshooting.md`. A line `# check: FLAGS` in a document gives the flags it is checked with. The fuzz
+//! target `compile` begins with the same documents.
+
+use pointsman_config::{Code, Faults, endpoints, render};
+use pointsman_plugins::{CompileOptions, DefaultProfile, judge};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Codes that no document shows, and why.
+const ELSEWHERE: &[(Code, &str)] = &[
+    (Code::TooLarge, "a file of more than a megabyte; tested in pointsman-config"),
+    (Code::SecondDocument, "a start alone reads one document; `check` reads them all; tested in pointsman-config"),
+    (Code::CyclicData, "no two plugins of this release read each other's data"),
+    (Code::UnreachableProfile, "needs a handler of several profiles; tested in examples.rs once there is one"),
+];
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/configs").join(path)
+}
+
+fn documents(folder: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(here(folder)).expect("the corpus");
+    let mut files: Vec<PathBuf> = entries.map(|e| e.expect("an entry").path()).collect();
+    files.retain(|f| f.extension().is_some_and(|e| e == "yaml"));
+    files.sort();
+    files
+}
+
+fn name(file: &Path) -> String {
+    file.file_name().expect("a name").to_string_lossy().into_owned()
+}
+
+/// What was found in a document, and whether it can be used.
+fn judged(bytes: &[u8]) -> (Faults, bool) {
+    let text = String::from_utf8_lossy(bytes);
+    let flags = text.lines().find_map(|l| l.strip_prefix("# check:")).unwrap_or_default();
+    let has = |flag: &str| flags.split_whitespace().any(|f| f == flag);
+    let options = CompileOptions {
+        allow_experimental: has("--allow-experimental-plugins"),
+        default: DefaultProfile::Serve,
+        states: Arc::default(),
+    };
+    let mut judged = judge(bytes, &options);
+    if has("--strict") {
+        judged.faults.harden();
+    }
+    let usable = judged.is_usable();
+    (judged.faults, usable)
+}
+
+fn endpoints_of(bytes: &[u8]) -> Faults {
+    let mut faults = Faults::new();
+    let _ = endpoints::parse(bytes, endpoints::Options::default(), &mut faults);
+    faults
+}
+
+/// File by file: its name, its bytes, its faults.
+fn all() -> Vec<(PathBuf, Vec<u8>, Faults)> {
+    let read = |file: &PathBuf| std::fs::read(file).expect("readable");
+    let configurations = documents("").into_iter().map(|f| {
+        let bytes = read(&f);
+        let (faults, usable) = judged(&bytes);
+        assert_eq!(usable, faults.errors() == 0, "{}: {faults:?}", f.display());
+        (f, bytes, faults)
+    });
+    let lists = documents("endpoints").into_iter().map(|f| {
+        let bytes = read(&f);
+        let faults = endpoints_of(&bytes);
+        (f, bytes, faults)
+    });
+    configurations.chain(lists).collect()
+}
+
+fn report(name: &str, bytes: &[u8], faults: &Faults) -> String {
+    if faults.is_empty() {
+        return format!("{name}: no faults\n");
+    }
+    render(name, &String::from_utf8_lossy(bytes), faults, false)
+}
+
+/// Compares with a file, or writes it.
+fn same_as(file: &Path, text: &str, wrong: &mut String) {
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        std::fs::write(file, text).expect("the file can be written");
+    }
+    let written = std::fs::read_to_string(file).unwrap_or_default();
+    if written != text {
+        wrong.push_str(&format!("--- {} says\n{written}--- and it is\n{text}", file.display()));
+    }
+}
+
+#[test]
+fn every_document_of_the_corpus_gets_the_report_beside_it() {
+    let mut wrong = String::new();
+    for (file, bytes, faults) in all() {
+        same_as(&file.with_extension("txt"), &report(&name(&file), &bytes, &faults), &mut wrong);
+        let good = name(&file).starts_with("good");
+        assert!(!good || faults.is_empty(), "{}: {faults:?}", file.display());
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn every_kind_of_fault_is_shown_by_a_document() {
+    let shown: BTreeSet<Code> = all().iter().flat_map(|(.., faults)| faults.iter().map(|f| f.code)).collect();
+    let elsewhere: BTreeMap<Code, &str> = ELSEWHERE.iter().copied().collect();
+    let missing: Vec<&Code> = Code::ALL.iter().filter(|c| !shown.contains(c) && !elsewhere.contains_key(c)).collect();
+    assert!(missing.is_empty(), "write a document that shows {missing:?}");
+    let no_longer: Vec<&Code> = elsewhere.keys().filter(|c| shown.contains(c)).collect();
+    assert!(no_longer.is_empty(), "a document shows {no_longer:?} now; take them from the list");
+}
+
+#[test]
+fn every_fault_points_into_its_file_and_says_what_to_do() {
+    for (file, bytes, faults) in all() {
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.split('\n').collect();
+        for fault in faults.iter() {
+            let line = lines.get(fault.span.line as usize - 1);
+            let width = line.map(|l| l.chars().count() as u32);
+            assert!(width.is_some_and(|w| (1..=w + 1).contains(&fault.span.column)), "{}: {fault:?}", file.display());
+        }
+    }
+}
