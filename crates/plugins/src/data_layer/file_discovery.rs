@@ -21,6 +21,7 @@ pub const ROW: Row = Row {
         Param::new("path", ParamKind::String, "File that lists the endpoints, YAML or JSON.").required(),
         Param::new("watchFile", ParamKind::Bool, "Follow changes of the file.").default("false"),
     ],
+    example: "{path: /etc/epp/endpoints.yaml, watchFile: true}",
     build: Some(build),
     ..Row::new("file-discovery", &[Kind::Discovery], Stability::Beta, "Takes endpoints from a file.")
 };
