@@ -9,6 +9,8 @@ pub mod build;
 mod compile;
 pub mod data_layer;
 pub mod filters;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod learned;
 pub mod parsers;
 pub mod pickers;

@@ -126,3 +126,31 @@ fn every_fault_points_into_its_file_and_says_what_to_do() {
         }
     }
 }
+
+/// The fuzz target `compile` in small, for machines without a fuzzer.
+#[test]
+fn the_documents_of_the_corpus_with_damage_are_judged_without_a_panic() {
+    const PIECES: [&str; 12] = ["", "-", ":", "\n", "  ", "[", "}", "\"", "|", "&a ", "*a", "---\n"];
+    let documents = all();
+    let mut draws = pointsman_core::xxh64(b"corpus");
+    let mut draw = |below: usize| {
+        draws = pointsman_core::xxh64(&draws.to_le_bytes());
+        draws as usize % below.max(1)
+    };
+    for (_, bytes, _) in &documents {
+        for _ in 0..8 {
+            let mut damaged = bytes.clone();
+            for _ in 0..=draw(3) {
+                let at = draw(damaged.len() + 1);
+                let end = (at + draw(12)).min(damaged.len());
+                let other = &documents[draw(documents.len())].1;
+                let piece = match draw(3) {
+                    0 => &other[draw(other.len())..],
+                    _ => PIECES[draw(PIECES.len())].as_bytes(),
+                };
+                damaged.splice(at..end, piece.iter().copied());
+            }
+            pointsman_plugins::fuzzing::file(&damaged);
+        }
+    }
+}

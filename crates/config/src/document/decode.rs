@@ -212,6 +212,7 @@ fn data_layer(node: &Node, path: &str, faults: &mut Faults) -> DataLayer {
     }
     let out = DataLayer {
         inject_defaults: f.bool("injectDefaults", faults).unwrap_or(true),
+        inject_defaults_span: f.node("injectDefaults").map(|(n, _)| n.span),
         sources,
         discovery: f.wrapped_reference("discovery", faults),
         peer_discovery: f.wrapped_reference("peerDiscovery", faults),

@@ -127,11 +127,12 @@ pub(super) fn assemble(
             Some(CompiledSource { source: instances[*source].source.clone()?, extractors })
         })
         .collect();
-    if sources.is_empty() {
+    // Whoever misses it has said so.
+    if sources.is_empty() && !faults.iter().any(|f| f.code == Code::NoEngineMetrics) {
         faults
             .error(
                 Code::NoDataSource,
-                Span::START,
+                d.document.data_layer.inject_defaults_span.unwrap_or(Span::START),
                 "dataLayer.sources",
                 "no data source is configured: nothing would ever be known of the engines",
             )
