@@ -150,7 +150,10 @@ fn the_documents_of_the_corpus_with_damage_are_judged_without_a_panic() {
                 };
                 damaged.splice(at..end, piece.iter().copied());
             }
-            pointsman_plugins::fuzzing::file(&damaged);
+            if let Err(panic) = std::panic::catch_unwind(|| pointsman_plugins::fuzzing::file(&damaged)) {
+                println!("judged was: {:?}", String::from_utf8_lossy(&damaged));
+                std::panic::resume_unwind(panic);
+            }
         }
     }
 }

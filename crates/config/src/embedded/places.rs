@@ -18,6 +18,8 @@ struct Scalar {
     chars: Vec<(u32, u32)>,
     /// Number of the first character of each line of the text, and one more at the end.
     starts: Vec<usize>,
+    /// Characters of each line of the document.
+    widths: Vec<u32>,
 }
 
 impl Places {
@@ -42,7 +44,11 @@ impl Places {
 impl Scalar {
     fn new(document: &[&str], at: Span, text: &str) -> Self {
         let mut walk = Walk::new(document, at);
-        let (style, fold) = match (walk.block_header(), walk.here()) {
+        let header = walk.header_above().or_else(|| {
+            walk.skip_properties();
+            walk.header_here()
+        });
+        let (style, fold) = match (header, walk.here()) {
             (Some((line, fold)), _) => {
                 walk.begin_block(line, text);
                 (Style::Block, fold)
@@ -74,7 +80,8 @@ impl Scalar {
             // A break is one character here; `\r\n` came out of the parser as `\n`.
             starts.push(after + 1);
         }
-        Self { chars, starts }
+        let widths = document.iter().map(|l| l.chars().count() as u32).collect();
+        Self { chars, starts, widths }
     }
 
     fn at(&self, line: u32, column: u32) -> usize {
@@ -88,7 +95,9 @@ impl Scalar {
         let (line, column) = self.chars[from];
         let (end_line, end_column) = if to > from {
             let (line, column) = self.chars[to - 1];
-            (line, column + 1)
+            // What ends with a line break ends at the end of the line.
+            let width = self.widths.get(line as usize - 1).copied().unwrap_or_default();
+            (line, (column + 1).min(width + 1))
         } else {
             (line, column)
         };
@@ -144,8 +153,28 @@ impl<'a> Walk<'a> {
         self.column = if self.indent > 0 { blanks.min(self.indent) } else { blanks };
     }
 
-    /// The line of a block scalar's `|` or `>`, and whether it is folded. The scalar begins at its first written character.
-    fn block_header(&self) -> Option<(usize, bool)> {
+    /// Passes an anchor and a tag: with these a scalar begins there.
+    fn skip_properties(&mut self) {
+        while matches!(self.here(), Some('&' | '!')) {
+            self.column += self.chars[self.column..].iter().take_while(|c| !c.is_whitespace()).count();
+            self.column += self.chars[self.column..].iter().take_while(|c| c.is_whitespace()).count();
+            let line = self.line;
+            while self.here().is_none_or(|c| c == '#') && self.line + 1 < self.document.len() {
+                self.next_line();
+            }
+            if self.line > line && self.here().is_none() {
+                return;
+            }
+        }
+    }
+
+    /// The line of a block scalar's `|` or `>`, when that is here, and whether it is folded.
+    fn header_here(&self) -> Option<(usize, bool)> {
+        self.here().filter(|c| matches!(c, '|' | '>')).map(|c| (self.line, c == '>'))
+    }
+
+    /// The same for a scalar without anchor and tag: it begins at its first written character, below that line.
+    fn header_above(&self) -> Option<(usize, bool)> {
         if !self.chars.get(..self.column)?.iter().all(|c| c.is_whitespace()) {
             return None;
         }
