@@ -157,3 +157,57 @@ fn the_documents_of_the_corpus_with_damage_are_judged_without_a_panic() {
         }
     }
 }
+
+/// Documents of the page, each with its story: what happened to whoever wrote it for the Go picker.
+const ON_THE_PAGE: [(&str, &str); 10] = [
+    (
+        "unknown-type",
+        "A plugin of one's own that the image does not have, and a typo. The Go picker ended with a stack trace (llm-d-modelservice#40).",
+    ),
+    ("configmap-block", "The same inside of a ConfigMap, where a line of the document is not a line of the file."),
+    ("gate-always-on", "Gates of an earlier release. The Go picker says `unknown or unregistered` and no more."),
+    ("undefined-plugin", "Plugins that were given names, and are referred to by their types."),
+    ("no-parameters", "A threshold for a scorer that has none. The Go picker starts and ignores it."),
+    (
+        "unclear-picker",
+        "Two pickers, and a profile that names none. The Go picker takes one of them, at each start another one.",
+    ),
+    (
+        "no-engine-metrics",
+        "Defaults are switched off, and nothing takes their place. The Go picker names a data key and no plugin.",
+    ),
+    (
+        "missing-signal",
+        "Adapters are rated by metrics that the engine does not have (llm-d-router#926). The Go picker rates everybody 0.",
+    ),
+    (
+        "unknown-producer",
+        "A producer was renamed. The Go picker makes a second one, or refuses to start, depending on the type.",
+    ),
+    ("no-prompts", "Prefixes are to be compared, and no parser reads any prompt."),
+];
+
+#[test]
+fn the_page_of_wrong_configurations_shows_what_check_says_today() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/troubleshooting.md");
+    let text = std::fs::read_to_string(&page).expect("the page");
+    let begin = text.find("<!-- wrong configurations: begin").expect("where it begins");
+    let from = begin + text[begin..].find('\n').expect("a line") + 1;
+    let to = text.find("<!-- wrong configurations: end").expect("where it ends");
+    let indented = |block: &str| -> String {
+        block.lines().map(|l| if l.is_empty() { "\n".to_owned() } else { format!("    {l}\n") }).collect()
+    };
+    let mut shown = String::new();
+    for (name, story) in ON_THE_PAGE {
+        let file = format!("{name}.yaml");
+        let bytes = std::fs::read(here(&file)).expect("a document of the corpus");
+        let document = String::from_utf8(bytes.clone()).expect("text");
+        let answer = report(&file, &bytes, &judged(&bytes).0);
+        shown.push_str(&format!("\n## {name}\n\n{story}\n\n{}\n", indented(&document)));
+        shown.push_str(&format!("`pointsman check {file}`:\n\n{}", indented(&answer)));
+    }
+    shown.push('\n');
+    let mut wrong = String::new();
+    same_as(&page, &format!("{}{shown}{}", &text[..from], &text[to..]), &mut wrong);
+    assert!(wrong.is_empty(), "docs/troubleshooting.md is stale; see the top of this file");
+}

@@ -39,7 +39,7 @@ impl Wants {
         let source = compiled.sources.iter().find(|s| !s.extractors.is_empty());
         let mut signals: Vec<(Signal, String)> = Vec::new();
         for scorer in compiled.scheduler.profiles.iter().flat_map(|p| &p.scorers) {
-            let row = table::row(scorer.scorer.type_name);
+            let row = table::row(&scorer.scorer.type_name);
             for signal in row.into_iter().flat_map(|r| r.signals) {
                 if !signals.iter().any(|(s, _)| s == signal) {
                     signals.push((*signal, scorer.scorer.name.to_string()));
