@@ -203,7 +203,7 @@ fn the_page_of_wrong_configurations_shows_what_check_says_today() {
         let bytes = std::fs::read(here(&file)).expect("a document of the corpus");
         let document = String::from_utf8(bytes.clone()).expect("text");
         let answer = report(&file, &bytes, &judged(&bytes).0);
-        shown.push_str(&format!("\n## {name}\n\n{story}\n\n{}\n", indented(&document)));
+        shown.push_str(&format!("\n### {name}\n\n{story}\n\n{}\n", indented(&document)));
         shown.push_str(&format!("`pointsman check {file}`:\n\n{}", indented(&answer)));
     }
     shown.push('\n');
