@@ -5,7 +5,7 @@
 //! target `compile` begins with the same documents.
 
 use pointsman_config::{Code, Faults, endpoints, render};
-use pointsman_plugins::{CompileOptions, DefaultProfile, judge};
+use pointsman_plugins::{CompileOptions, DefaultProfile, Judged, judge};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -34,8 +34,8 @@ fn name(file: &Path) -> String {
     file.file_name().expect("a name").to_string_lossy().into_owned()
 }
 
-/// What was found in a document, and whether it can be used.
-fn judged(bytes: &[u8]) -> (Faults, bool) {
+/// What became of a file, with the flags that it names.
+fn judged(bytes: &[u8]) -> Judged {
     let text = String::from_utf8_lossy(bytes);
     let flags = text.lines().find_map(|l| l.strip_prefix("# check:")).unwrap_or_default();
     let has = |flag: &str| flags.split_whitespace().any(|f| f == flag);
@@ -48,8 +48,7 @@ fn judged(bytes: &[u8]) -> (Faults, bool) {
     if has("--strict") {
         judged.faults.harden();
     }
-    let usable = judged.is_usable();
-    (judged.faults, usable)
+    judged
 }
 
 fn endpoints_of(bytes: &[u8]) -> Faults {
@@ -58,14 +57,14 @@ fn endpoints_of(bytes: &[u8]) -> Faults {
     faults
 }
 
-/// File by file: its name, its bytes, its faults.
+/// File by file: where it is, its bytes, its faults.
 fn all() -> Vec<(PathBuf, Vec<u8>, Faults)> {
     let read = |file: &PathBuf| std::fs::read(file).expect("readable");
     let configurations = documents("").into_iter().map(|f| {
         let bytes = read(&f);
-        let (faults, usable) = judged(&bytes);
-        assert_eq!(usable, faults.errors() == 0, "{}: {faults:?}", f.display());
-        (f, bytes, faults)
+        let judged = judged(&bytes);
+        assert_eq!(judged.is_usable(), judged.faults.errors() == 0, "{}: {judged:?}", f.display());
+        (f, bytes, judged.faults)
     });
     let lists = documents("endpoints").into_iter().map(|f| {
         let bytes = read(&f);
@@ -77,7 +76,10 @@ fn all() -> Vec<(PathBuf, Vec<u8>, Faults)> {
 
 fn report(name: &str, bytes: &[u8], faults: &Faults) -> String {
     if faults.is_empty() {
-        return format!("{name}: no faults\n");
+        return match judged(bytes).documents.len() {
+            0 | 1 => format!("{name}: no faults\n"),
+            n => format!("{name}: no faults in {n} configurations\n"),
+        };
     }
     render(name, &String::from_utf8_lossy(bytes), faults, false)
 }
@@ -202,7 +204,7 @@ fn the_page_of_wrong_configurations_shows_what_check_says_today() {
         let file = format!("{name}.yaml");
         let bytes = std::fs::read(here(&file)).expect("a document of the corpus");
         let document = String::from_utf8(bytes.clone()).expect("text");
-        let answer = report(&file, &bytes, &judged(&bytes).0);
+        let answer = report(&file, &bytes, &judged(&bytes).faults);
         shown.push_str(&format!("\n### {name}\n\n{story}\n\n{}\n", indented(&document)));
         shown.push_str(&format!("`pointsman check {file}`:\n\n{}", indented(&answer)));
     }

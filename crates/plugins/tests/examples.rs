@@ -74,6 +74,15 @@ fn a_profile_that_the_handler_does_not_name_is_warned_of() {
     assert_eq!(codes, [Code::UnreachableProfile], "{}", render("c", &text, &faults, false));
 }
 
+#[test]
+fn presets_load_without_a_word() {
+    for preset in pointsman_plugins::presets::PRESETS {
+        let text = preset.document();
+        let (compiled, faults) = compiled(&text);
+        assert!(compiled.is_some() && faults.is_empty(), "{}", render(preset.name, &text, &faults, false));
+    }
+}
+
 /// Deprecated forms (config-and-plugins 1.7): a form, and what its warning must say. A type that is not there yet says that instead.
 #[test]
 fn deprecated_forms_are_accepted_with_a_warning_that_says_what_to_use() {
