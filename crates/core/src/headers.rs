@@ -30,6 +30,8 @@ pub const PREFILLER: &str = "x-prefiller-host-port";
 pub const ENCODERS: &str = "x-encoder-hosts-ports";
 /// Rank of a data-parallel engine: `host:port`.
 pub const DATA_PARALLEL: &str = "x-data-parallel-host-port";
+/// Number of the rank that a data-parallel engine is to use, as sidecars tell it.
+pub const DATA_PARALLEL_RANK: &str = "x-data-parallel-rank";
 /// Engine to take cached KV blocks from: `host:port`.
 pub const KV_SOURCE: &str = "x-kv-cache-source-host-port";
 /// Objective of the time to first token in milliseconds.
@@ -66,6 +68,7 @@ pub const CONTROL: &[&str] = &[
     PREFILLER,
     ENCODERS,
     DATA_PARALLEL,
+    DATA_PARALLEL_RANK,
     KV_SOURCE,
     POINTSMAN_ENDPOINT,
     POINTSMAN_DECISION,

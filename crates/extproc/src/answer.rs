@@ -4,7 +4,7 @@ use pointsman_core::headers::{self, is_control};
 use pointsman_core::{DropReason, Refusal};
 use pointsman_grpc::{Out, Writer};
 use pointsman_router::{Refused, Routed, TraceHeaders};
-use pointsman_scheduling::Served;
+use pointsman_scheduling::{Attribute, Served};
 
 use crate::options::{Compat, ExtProcOptions};
 use crate::proto::metadata::ServedMetadata;
@@ -122,6 +122,22 @@ impl Destination<'_> {
                             }
                         });
                     });
+                }
+            });
+        });
+    }
+}
+
+/// Dynamic metadata of what plugins made of a response, one struct for each namespace.
+pub(crate) fn attributes(list: &[Attribute], w: &mut Writer) {
+    for (i, first) in list.iter().enumerate() {
+        if list[..i].iter().any(|other| other.namespace == first.namespace) {
+            continue;
+        }
+        member(w, &first.namespace, |value| {
+            value.message(5, |fields| {
+                for attribute in list[i..].iter().filter(|a| a.namespace == first.namespace) {
+                    member(fields, &attribute.name, |value| value.double(2, attribute.value as f64));
                 }
             });
         });

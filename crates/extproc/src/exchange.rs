@@ -28,7 +28,7 @@ use crate::head::Head;
 use crate::options::Compat;
 use crate::proto::metadata;
 use crate::proto::request::{Body, BodyMode, Event, Headers, Modes, ProcessingRequest};
-use crate::proto::response::{self, Change, Direction};
+use crate::proto::response::{self, Change, Direction, Metadata};
 use crate::service::Shared;
 
 /// One HTTP request in the proxy.
@@ -137,7 +137,7 @@ impl Exchange {
     fn request_body(&mut self, body: Body, metadata: Option<&Cursor>, out: &mut Out) -> Result<(), Status> {
         let State::Reading(arriving) = &mut self.state else {
             if matches!(self.state, State::Routed(_) | State::Passing) && self.modes.request != BodyMode::FullDuplex {
-                response::whole_body(out, Direction::Request, None, None);
+                response::whole_body(out, Direction::Request, Change::default(), None);
             }
             return Ok(());
         };
@@ -177,7 +177,7 @@ impl Exchange {
             self.decide_with(Seen::All, false, metadata, out)?;
         }
         if matches!(self.state, State::Routed(_) | State::Passing) {
-            response::trailers(out, Direction::Request);
+            response::trailers(out, Direction::Request, None);
         }
         Ok(())
     }
@@ -224,14 +224,16 @@ impl Exchange {
         match (self.modes.request, seen) {
             (BodyMode::Buffered, Seen::All) | (BodyMode::BufferedPartial, Seen::All | Seen::Unseen) => {
                 let body = (seen == Seen::All && routed.rewritten()).then(|| response::rope(routed.body().iter()));
-                let change = Change { headers: &|w| destination.mutation(w), metadata: &|w| destination.metadata(w) };
-                response::whole_body(out, Direction::Request, Some(change), body.as_ref());
+                let headers = |w: &mut _| destination.mutation(w);
+                let metadata = |w: &mut _| destination.metadata(w);
+                let change = Change { headers: Some(&headers), metadata: Some(&metadata) };
+                response::whole_body(out, Direction::Request, change, body.as_ref());
             }
             _ => {
                 let metadata = |w: &mut _| destination.metadata(w);
                 response::headers(out, Direction::Request, true, |w| destination.mutation(w), Some(&metadata));
                 if full_duplex && seen == Seen::All {
-                    response::streamed_body(out, Direction::Request, response::rope(routed.body().iter()), end);
+                    response::streamed_body(out, Direction::Request, response::rope(routed.body().iter()), end, None);
                 }
             }
         }
@@ -284,7 +286,7 @@ impl Exchange {
         let mode = self.modes.response;
         // A buffered body comes in one message; that it is not the end means that trailers follow, which a proxy need not tell of.
         let end = body.end || mode == BodyMode::Buffered;
-        let (mut bytes, mut changed) = (body.bytes, false);
+        let (mut bytes, mut changed, mut attributes) = (body.bytes, false, &[][..]);
         match &mut self.state {
             State::Routed(going) => {
                 if let Some(routed) = going.routed.as_deref_mut() {
@@ -294,15 +296,21 @@ impl Exchange {
                         bytes = rewritten(routed, &bytes, end);
                         changed = true;
                     }
+                    if end {
+                        attributes = routed.attributes();
+                    }
                 }
             }
             State::Passing => {}
             _ => return,
         }
+        let metadata = |w: &mut _| answer::attributes(attributes, w);
+        let metadata: Metadata<'_> = if attributes.is_empty() { None } else { Some(&metadata) };
         if mode == BodyMode::FullDuplex {
-            response::streamed_body(out, Direction::Response, bytes, body.end);
+            response::streamed_body(out, Direction::Response, bytes, body.end, metadata);
         } else {
-            response::whole_body(out, Direction::Response, None, changed.then_some(&bytes));
+            let change = Change { headers: None, metadata };
+            response::whole_body(out, Direction::Response, change, changed.then_some(&bytes));
         }
         if end {
             self.complete();
@@ -315,13 +323,16 @@ impl Exchange {
                 // What waited for the rest of a name that never came.
                 let rest = rewritten(routed, &Rope::default(), true);
                 if !rest.is_empty() && self.modes.response == BodyMode::FullDuplex {
-                    response::streamed_body(out, Direction::Response, rest, false);
+                    response::streamed_body(out, Direction::Response, rest, false, None);
                 }
             }
-            response::trailers(out, Direction::Response);
+            let attributes = going.routed.as_deref_mut().map(Routed::attributes).unwrap_or_default();
+            let metadata = |w: &mut _| answer::attributes(attributes, w);
+            let metadata: Metadata<'_> = if attributes.is_empty() { None } else { Some(&metadata) };
+            response::trailers(out, Direction::Response, metadata);
             self.complete();
         } else if matches!(self.state, State::Passing) {
-            response::trailers(out, Direction::Response);
+            response::trailers(out, Direction::Response, None);
         }
     }
 

@@ -184,7 +184,7 @@ impl Shared {
             let mut sender = match used.take() {
                 Some(sender) => sender,
                 // Boxed: it is large and rare, and would make every request's future large.
-                None => Box::pin(self.connector.connect(&endpoint.meta))
+                None => Box::pin(self.connector.connect(&endpoint.meta, link.port))
                     .await
                     .map_err(|e| Failure::Connect(root_cause(&e)))?,
             };
@@ -214,7 +214,7 @@ impl Shared {
         let mut retries = 0;
         loop {
             let endpoint = Arc::clone(routed.endpoint());
-            let link = self.links.of(&endpoint);
+            let link = self.links.of(&endpoint, routed.port());
             let attempt = self.ejector.attempt(&endpoint, &link.record);
             let body = Arc::clone(routed.body());
             let added = Outgoing::added(routed.added_headers());

@@ -58,7 +58,7 @@ pub(crate) async fn merged(shared: &Arc<Shared>, headers: &HeaderMap) -> Respons
 /// Asks one engine; `None` when it does not answer in time, or says too much.
 async fn fetch(shared: &Shared, endpoint: Arc<Endpoint>, outgoing: &Outgoing, deadline: Instant) -> Option<Told> {
     let ask = async {
-        let link = shared.links.of(&endpoint);
+        let link = shared.links.of(&endpoint, None);
         let (response, sender) = shared.send(&endpoint, &link, outgoing, &[], &[]).await.ok()?;
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, MAX_LIST).collect().await.ok()?.to_bytes();

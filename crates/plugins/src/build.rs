@@ -7,7 +7,8 @@ use crate::data_layer::topology_extractor::TopologyKeys;
 use crate::learned::{Learned, LearnedStates};
 use crate::parsers::Claims;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
-use pointsman_config::{Faults, Params, Span};
+use crate::producers::mm_embeddings_cache_producer::MmEmbeddingsCacheProducer;
+use pointsman_config::{Code, Faults, Params, Span, nearest};
 use pointsman_scheduling::{
     Admitter, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction,
     Picker, PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId, UncachedTokens,
@@ -30,6 +31,8 @@ pub struct Instance {
     pub handler: Option<Arc<dyn ProfileHandler>>,
     /// Whether that handler takes one profile only.
     pub single_profile: bool,
+    /// Numbers of the profiles that it can come to run; `None`: all.
+    pub reach: Option<Vec<usize>>,
     /// Attaches facts.
     pub producer: Option<Arc<dyn Producer>>,
     /// Is told of choice and end.
@@ -56,6 +59,8 @@ pub struct Instance {
     pub discovery: Option<Arc<FileDiscovery>>,
     /// The prefix index behind a producer, for whoever shows or replays it.
     pub prefix: Option<Arc<ApproxPrefixCacheProducer>>,
+    /// The encoder caches behind a producer, for whoever counts their hits.
+    pub encoder: Option<Arc<MmEmbeddingsCacheProducer>>,
     /// What pictures and videos are taken to cost, of a token producer.
     pub estimate: Option<EstimateOptions>,
 }
@@ -116,6 +121,8 @@ tabled! {
 /// Instances that others are made of, by name: they are built first.
 #[derive(Default)]
 pub struct Parts {
+    /// Names and types of all instances, as declared.
+    pub(crate) types: Vec<(Arc<str>, &'static str)>,
     pub(crate) deciders: HashMap<Arc<str>, Arc<dyn Decider>>,
     pub(crate) topologies: HashMap<Arc<str>, Arc<TopologyKeys>>,
 }
@@ -152,7 +159,7 @@ impl Build<'_> {
     pub fn fault_in(&mut self, params: &Params, param: &str, message: &str) {
         let span: Span = params.span(param);
         let path = params.path(param);
-        self.faults.error(span, path, format!("plugin `{}`: {message}", self.name));
+        self.faults.error(Code::ParameterRule, span, path, format!("plugin `{}`: {message}", self.name));
     }
 
     /// Reports that a parameter works, though likely not as meant.
@@ -163,7 +170,7 @@ impl Build<'_> {
     /// The same of a parameter of `params`, an object somewhere among this instance's.
     pub fn warning_in(&mut self, params: &Params, param: &str, message: &str) {
         let (span, path) = (params.span(param), params.path(param));
-        self.faults.warning(span, path, format!("plugin `{}`: {message}", self.name));
+        self.faults.warning(Code::LikelyNotMeant, span, path, format!("plugin `{}`: {message}", self.name));
     }
 
     /// Reports that another value is in force than the one written.
@@ -175,7 +182,7 @@ impl Build<'_> {
     pub fn corrected_in(&mut self, params: &Params, param: &str, in_force: &str) {
         let (span, path) = (params.span(param), params.path(param));
         let message = format!("plugin `{}`: `{param}` is out of range; {in_force} is in force", self.name);
-        self.faults.warning(span, path, message);
+        self.faults.warning(Code::Corrected, span, path, message);
     }
 
     /// Has `act` done when (and each time that) the configuration takes force. Compiling alone must change nothing that is shared: the document may yet be
@@ -229,6 +236,30 @@ impl Build<'_> {
     /// The decider of that name.
     pub fn decider(&self, name: &str) -> Option<Arc<dyn Decider>> {
         self.parts.deciders.get(name).cloned()
+    }
+
+    /// The decider that `param` of `params` names, an object among this instance's parameters. A name that no decider has is a fault; an empty one is none.
+    pub fn decider_in(&mut self, params: &Params, param: &str) -> Option<Arc<dyn Decider>> {
+        let name = params.str(param);
+        if name.is_empty() {
+            return None;
+        }
+        if let Some(decider) = self.decider(name) {
+            return Some(decider);
+        }
+        let types = &self.parts.types;
+        let message = match types.iter().find(|(other, _)| **other == *name) {
+            Some((_, type_name)) => format!("`{name}` is a `{type_name}`, and no decider"),
+            None => format!("no decider is named `{name}`"),
+        };
+        let deciders = types.iter().map(|(name, _)| &**name).filter(|n| self.parts.deciders.contains_key(*n));
+        let near = nearest(name, deciders).map(str::to_owned);
+        let (span, path) = (params.span(param), params.path(param));
+        self.faults.error(Code::UndefinedPlugin, span, path, format!("plugin `{}`: {message}", self.name)).label(match near {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "declare it under `plugins`".to_owned(),
+        });
+        None
     }
 
     /// Where endpoints stand, as the extractor that `param` names reads it. Whoever asks where no extractor reads it is warned.

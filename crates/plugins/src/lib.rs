@@ -5,11 +5,16 @@
 //! [`compile()`] turns a configuration document into a [`Compiled`] scheduler with everything around it. What plugins learn at run time lives in
 //! [`learned::LearnedStates`], outside the compiled configuration, so that a reload keeps it.
 
+pub mod admission;
 mod attribute;
 pub mod build;
 mod compile;
 pub mod data_layer;
+pub mod deciders;
 pub mod filters;
+#[doc(hidden)]
+pub mod fuzzing;
+pub mod hooks;
 pub mod learned;
 pub mod parsers;
 pub mod pickers;
@@ -24,5 +29,8 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 
-pub use compile::{CompileOptions, Compiled, CompiledSource, DefaultProfile, NamedPlugin, compile};
+pub use compile::{
+    CompileOptions, Compiled, CompiledSource, DefaultProfile, Judged, JudgedDocument, NamedPlugin, compile,
+    compile_tree, judge,
+};
 pub use learned::{Learned, LearnedStates};

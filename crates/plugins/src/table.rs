@@ -1,13 +1,23 @@
 //! The table every plugin type is registered in: one row each.
 
 use crate::row::{Kind, Row, Stability};
-use crate::{data_layer, filters, parsers, pickers, producers, profile_handlers, response, scorers};
+use crate::{
+    admission, data_layer, deciders, filters, hooks, parsers, pickers, producers, profile_handlers, response, scorers,
+};
 use pointsman_config::{Registry, TypeInfo};
 
 /// The plugin types of this build, and those of the catalogue that it does not have yet.
 pub static TABLE: &[Row] = &[
     // Profile handlers
     profile_handlers::single_profile_handler::ROW,
+    profile_handlers::disagg_profile_handler::ROW,
+    profile_handlers::pd_profile_handler::ROW,
+    profile_handlers::data_parallel_profile_handler::ROW,
+    profile_handlers::header_profile_handler::ROW,
+    // Deciders
+    deciders::always_disagg_pd_decider::ROW,
+    deciders::prefix_based_pd_decider::ROW,
+    deciders::always_disagg_multimodal_decider::ROW,
     // Filters
     filters::label_selector_filter::ROW,
     filters::label_selector_filter::OLD_ROW,
@@ -52,6 +62,16 @@ pub static TABLE: &[Row] = &[
     producers::token_producer::OLD_ROW,
     producers::approx_prefix_cache_producer::ROW,
     producers::inflight_load_producer::ROW,
+    producers::mm_embeddings_cache_producer::ROW,
+    producers::session_id_producer::ROW,
+    producers::p2p_source_producer::ROW,
+    // Admission
+    admission::latency_slo_admitter::ROW,
+    admission::probabilistic_admitter::ROW,
+    // Hooks
+    hooks::disagg_headers_handler::ROW,
+    hooks::disagg_headers_handler::OLD_ROW,
+    hooks::agent_identity::ROW,
     // Parsers
     parsers::openai_parser::ROW,
     parsers::anthropic_parser::ROW,
@@ -62,34 +82,19 @@ pub static TABLE: &[Row] = &[
     parsers::passthrough_parser::ROW,
     // Responses
     response::destination_endpoint_served_verifier::ROW,
+    response::request_attribute_reporter::ROW,
     // Data layer
     data_layer::metrics_data_source::ROW,
     data_layer::core_metrics_extractor::ROW,
     data_layer::file_discovery::ROW,
     data_layer::topology_extractor::ROW,
     // Known, not yet available
-    later("disagg-profile-handler", &[Kind::ProfileHandler, Kind::Hook], Stability::Beta),
-    later("pd-profile-handler", &[Kind::ProfileHandler], Stability::Beta),
-    later("data-parallel-profile-handler", &[Kind::ProfileHandler], Stability::Beta),
-    later("header-profile-handler", &[Kind::ProfileHandler], Stability::Alpha),
-    later("disagg-headers-handler", &[Kind::Hook], Stability::Beta),
-    later("prefill-header-handler", &[Kind::Hook], Stability::Beta),
-    later("always-disagg-pd-decider", &[Kind::Decider], Stability::Beta),
-    later("prefix-based-pd-decider", &[Kind::Decider], Stability::Beta),
-    later("always-disagg-multimodal-decider", &[Kind::Decider], Stability::Beta),
     later("precise-prefix-cache-scorer", &[Kind::Scorer, Kind::Producer], Stability::Beta),
     later("multicluster-approx-prefix-cache-producer", &[Kind::Producer], Stability::Alpha),
     later("precise-prefix-cache-producer", &[Kind::Producer, Kind::Extractor], Stability::Beta),
     later("burst-prefix-cache-producer", &[Kind::Producer], Stability::Alpha),
-    later("p2p-source-producer", &[Kind::Producer], Stability::Alpha),
-    later("mm-embeddings-cache-producer", &[Kind::Producer], Stability::Beta),
-    later("session-id-producer", &[Kind::Producer], Stability::Beta),
     later("predicted-latency-producer", &[Kind::Producer], Stability::Beta),
-    later("latency-slo-admitter", &[Kind::Admission], Stability::Beta),
-    later("probabilistic-admitter", &[Kind::Admission], Stability::Beta),
     later("disaggregatedset-rollout-screener", &[Kind::Screener], Stability::Alpha),
-    later("agent-identity", &[Kind::Hook], Stability::Alpha),
-    later("request-attribute-reporter", &[Kind::Hook], Stability::Beta),
     later("multicluster-metrics-data-source", &[Kind::DataSource], Stability::Alpha),
     later("multicluster-metrics-extractor", &[Kind::Extractor], Stability::Alpha),
     later("models-data-source", &[Kind::DataSource], Stability::Beta),

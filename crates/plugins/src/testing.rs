@@ -1,10 +1,11 @@
 //! A bench to try one plugin on: endpoints with made-up state.
 
+use pointsman_config::{Faults, Severity};
 use pointsman_core::{EndpointName, ManualClock, Nanos, Refusal};
 use pointsman_fleet::{Endpoint, EndpointMeta, Fleet, Labels, LoraInfo, Scraped, Snapshot};
 use pointsman_scheduling::{
-    Answer, Answered, Candidate, Columns, Cycle, Facts, Filter, ProfileHandler, Request, Scope, Scorer, Served, Stage,
-    Stages,
+    AddedHeaders, Answer, Answered, Candidate, Chosen, Columns, Cycle, Facts, Filter, Held, Hooks, ProfileHandler,
+    Request, Role, Scope, Scorer, Served, Stage, StagePick, Stages,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -172,4 +173,49 @@ pub(crate) fn answered<R>(served: Served<'_>, run: impl FnOnce(&Answered<'_>) ->
     let bench = Bench::new([endpoint("a")]);
     let (request, profile) = (Request::default(), Arc::from("default"));
     run(&Answered { request: &request, endpoint: &bench.endpoints()[0], profile: &profile, others: &[], served })
+}
+
+/// Compiles a document: the result with its warnings, or the errors, each as one line.
+pub(crate) fn compiled(document: &str) -> Result<(crate::Compiled, Vec<String>), Vec<String>> {
+    let mut faults = Faults::new();
+    let options =
+        crate::CompileOptions { allow_experimental: true, default: crate::DefaultProfile::Epp, states: Arc::default() };
+    let compiled = crate::compile(document.as_bytes(), &options, &mut faults);
+    let of = |severity| faults.iter().filter(|f| f.severity == severity).map(ToString::to_string).collect();
+    match compiled {
+        Some(compiled) => Ok((compiled, of(Severity::Warning))),
+        None => Err(of(Severity::Error)),
+    }
+}
+
+/// What `hook` puts on a request that goes to the endpoint `to`, while other profiles chose `others`; and what it holds.
+pub(crate) fn chosen(
+    bench: &Bench,
+    hook: &dyn Hooks,
+    to: usize,
+    others: &[(&str, Role, &[usize])],
+) -> (AddedHeaders, Option<Box<dyn Held>>) {
+    let endpoints = bench.endpoints();
+    let others: Vec<StagePick> = others
+        .iter()
+        .map(|(profile, role, picks)| StagePick {
+            profile: Arc::from(*profile),
+            role: *role,
+            endpoints: picks.iter().map(|&i| Arc::clone(&endpoints[i])).collect(),
+            candidates: picks.iter().map(|&i| i as u32).collect(),
+        })
+        .collect();
+    let mut headers = AddedHeaders::new();
+    let held = hook.chosen(
+        &Chosen {
+            request: &bench.request,
+            facts: &bench.facts,
+            endpoint: &endpoints[to],
+            candidate: to,
+            candidates: endpoints.len(),
+            others: &others,
+        },
+        &mut headers,
+    );
+    (headers, held)
 }

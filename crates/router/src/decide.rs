@@ -223,7 +223,12 @@ fn schedule(
     };
 
     let held = facts.any::<PrefixMatch>().and_then(|p| p.get(run.picked[0] as usize));
-    if held.is_some_and(|m| m.matched == 0) && only_if_available(&reading.head) {
+    let enough = || {
+        let handler = &compiled.scheduler.handler;
+        let held = held.is_none_or(|m| m.matched > 0);
+        handler.holds_enough(&request, &facts, run.picked[0]).unwrap_or(held)
+    };
+    if only_if_available(&reading.head) && !enough() {
         let refusal = Refusal::new(ErrorCode::PreconditionFailed, "no decode worker has the requested KV cache");
         return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles, laps.trace));
     }

@@ -10,8 +10,8 @@ use pointsman_core::{Nanos, headers};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::record::{Decision, Retry};
 use pointsman_scheduling::{
-    AddedHeaders, Answered, Chosen, Facts, Held, PrefixMatch, ProfileRun, Request, Served, StagePick, Termination,
-    UncachedTokens,
+    AddedHeaders, Answered, Attribute, Chosen, Facts, Held, PrefixMatch, ProfileRun, Request, Role, Served, StagePick,
+    Termination, TokenUsage, UncachedTokens,
 };
 use pointsman_wire::body::Api;
 use pointsman_wire::rewrite::ModelRewriter;
@@ -66,6 +66,8 @@ pub struct Routed {
 struct Sent {
     held: Vec<Box<dyn Held>>,
     in_flight: InFlight,
+    /// The same of the endpoints that other profiles chose, with what they do.
+    beside: Vec<(Role, InFlight)>,
     tokens: u64,
     dispatched: bool,
 }
@@ -76,6 +78,10 @@ struct Response {
     usage: Option<UsageReader>,
     rewriter: Option<Box<ModelRewriter>>,
     streaming: bool,
+    /// What the engine said it used, once the response was seen to its end.
+    used: Option<Usage>,
+    /// What plugins make of that.
+    attributes: Vec<Attribute>,
     bytes: u64,
     head_at: Option<Nanos>,
     first_at: Option<Nanos>,
@@ -110,6 +116,10 @@ impl Routed {
         routed.send();
         let p = &routed.parts;
         p.pool.metrics.prefix_hit(&p.active.compiled.prefix, &p.facts, candidate as usize, p.request.prompt_tokens());
+        if !p.request.items.is_empty() {
+            let candidates = p.places.iter().map(|&place| &*p.fleet.endpoints[place as usize]);
+            p.pool.metrics.encoder_hits(&p.active.compiled.encoders, &p.facts, candidates, &p.request.items);
+        }
         if p.bodyless {
             p.pool.metrics.bodyless();
         } else {
@@ -151,15 +161,21 @@ impl Routed {
             hook.timing.observe(now.since(then).as_nanos() as f64 / 1e9);
             then = now;
         }
-        let uncached = p.facts.any::<UncachedTokens>().and_then(|u| u.get(self.candidate as usize)).map(|u| u.0);
-        let tokens = uncached.unwrap_or_else(|| p.request.prompt_tokens());
+        let uncached = |c: u32| p.facts.any::<UncachedTokens>().and_then(|u| u.get(c as usize)).map(|u| u.0);
+        let tokens_of = |c: u32| uncached(c).unwrap_or_else(|| p.request.prompt_tokens());
+        let tokens = tokens_of(self.candidate);
         self.endpoint.load.charge(1, tokens);
+        let beside = p.others.iter().map(|stage| {
+            let at = p.pool.metrics.at(&p.series, &p.active.compiled, &stage.endpoints[0]);
+            (stage.role, InFlight::charge(at, tokens_of(stage.candidates[0])))
+        });
+        let beside = beside.collect();
         let at = p.pool.metrics.at(&self.parts.series, &p.active.compiled, &self.endpoint);
         // One attempt a decision: sending it elsewhere is a retry, and counted as such.
         if self.tried.is_empty() {
             at.attempt();
         }
-        self.sent = Some(Sent { held, in_flight: InFlight::charge(at, tokens), tokens, dispatched: false });
+        self.sent = Some(Sent { held, in_flight: InFlight::charge(at, tokens), beside, tokens, dispatched: false });
     }
 
     /// The record of its decision.
@@ -192,11 +208,13 @@ impl Routed {
         self.parts.port
     }
 
-    /// Weighted sum of each endpoint that the filters of the primary profile left, by `host:port`.
+    /// Weighted sum of each endpoint that the filters of the primary profile left, by `host:port`. None where the proxy is told another port, since it would
+    /// know none of these.
     pub fn scores(&self) -> impl Iterator<Item = (&Arc<str>, f64)> {
         let p = &self.parts;
+        let kept = if p.port.is_some() { &[][..] } else { &p.run.kept };
         let endpoint = |c: u32| p.fleet.endpoints[p.places[c as usize] as usize].meta.host_port_shared();
-        p.run.kept.iter().zip(&p.run.totals).map(move |(c, total)| (endpoint(*c), *total))
+        kept.iter().zip(&p.run.totals).map(move |(c, total)| (endpoint(*c), *total))
     }
 
     /// Headers of the request, as they came.
@@ -386,6 +404,9 @@ impl Routed {
                     // Prompt tokens are computed once the first byte comes.
                     self.endpoint.load.release(0, std::mem::take(&mut sent.tokens));
                     sent.in_flight.prompt_done();
+                    // Who computed the prompt for another engine is done.
+                    sent.beside.retain(|(role, _)| *role != Role::Prefill);
+                    sent.beside.iter_mut().for_each(|(_, in_flight)| in_flight.prompt_done());
                 }
                 if let Some(decision) = &self.decision {
                     decision.outcome.lock().ttft_ms = Some(millis(now, self.parts.request.received));
@@ -400,6 +421,31 @@ impl Routed {
         }
     }
 
+    /// All of the response's body is here: what plugins make of what it used, for the proxy. The request goes on until it is finished.
+    pub fn attributes(&mut self) -> &[Attribute] {
+        self.observe();
+        &self.response.attributes
+    }
+
+    /// Reads what was used, once.
+    fn observe(&mut self) {
+        let Some(reader) = self.response.usage.take() else { return };
+        let Observed { usage, .. } = reader.finish();
+        // What no engine can mean would stand in the sums for ever.
+        let usage = usage
+            .filter(|u| u.prompt <= MAX_TOKENS && u.completion <= MAX_TOKENS)
+            .map(|u| Usage { cached: u.cached.map(|cached| cached.min(u.prompt)), ..u });
+        self.response.used = usage;
+        let Some(u) = usage else { return };
+        let used = TokenUsage { prompt: u.prompt, completion: u.completion, total: u.total, cached: u.cached };
+        let p = &self.parts;
+        for hook in &p.active.compiled.usage_hooks {
+            let then = p.pool.clock.now();
+            self.response.attributes.extend(hook.usage(&used));
+            hook.timing.observe(p.pool.clock.now().since(then).as_nanos() as f64 / 1e9);
+        }
+    }
+
     /// The request is over. `error` says what went wrong, if anything did.
     pub fn finish(mut self, how: Termination, error: Option<String>) {
         self.end(how, error);
@@ -410,18 +456,14 @@ impl Routed {
             return;
         }
         self.dispatched();
+        self.observe();
         if let Some(sent) = self.sent.take() {
             self.endpoint.load.release(1, sent.tokens);
             sent.held.into_iter().for_each(|h| h.ended(how));
         }
         let p = &self.parts;
         let now = p.pool.clock.now();
-        let observed = self.response.usage.take().map(UsageReader::finish).unwrap_or_default();
-        let Observed { usage, .. } = observed;
-        // What no engine can mean would stand in the sums for ever.
-        let usage = usage
-            .filter(|u| u.prompt <= MAX_TOKENS && u.completion <= MAX_TOKENS)
-            .map(|u| Usage { cached: u.cached.map(|cached| cached.min(u.prompt)), ..u });
+        let usage = self.response.used;
         let engine_failed = match self.response.status {
             Some(status) => status >= 400 || status == 0,
             None => how == Termination::Error,
@@ -450,6 +492,7 @@ impl Routed {
                 outcome.duration_ms = Some(millis(now, p.request.received));
                 outcome.ended = Some(how.as_str());
                 outcome.error = error;
+                outcome.attributes = std::mem::take(&mut self.response.attributes);
                 if let Some(usage) = usage {
                     outcome.prompt_tokens = Some(usage.prompt);
                     outcome.completion_tokens = Some(usage.completion);

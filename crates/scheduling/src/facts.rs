@@ -5,6 +5,7 @@
 
 use crate::DataKind;
 use pointsman_core::BlockHash;
+use pointsman_fleet::Endpoint;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -94,6 +95,15 @@ pub struct EncoderMatch {
     pub total: u64,
 }
 
+/// An endpoint that others may take cached KV blocks of the prompt from.
+#[derive(Clone, Debug)]
+pub struct KvSource {
+    /// The endpoint.
+    pub endpoint: Arc<Endpoint>,
+    /// Tokens of the prompt that it is believed to hold.
+    pub tokens: u64,
+}
+
 /// Number of a column of `T`.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ColumnId<T>(u16, PhantomData<fn() -> T>);
@@ -142,6 +152,7 @@ macro_rules! facts {
                     texts: vec![None; usize::from(self.texts)],
                     chains: Arc::default(),
                     tokens: None,
+                    kv_source: None,
                 }
             }
         }
@@ -155,6 +166,8 @@ macro_rules! facts {
             pub chains: Arc<[Vec<BlockHash>]>,
             /// Prompt tokens, once a token producer has spoken.
             pub tokens: Option<u64>,
+            /// Where cached KV blocks may be taken from, once a producer has drawn an endpoint.
+            pub kv_source: Option<KvSource>,
         }
 
         $(impl Fact for $fact {

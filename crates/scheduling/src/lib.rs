@@ -19,8 +19,8 @@ mod stages;
 pub use candidate::{Candidate, Scope};
 pub use data::{DataKey, DataKind};
 pub use facts::{
-    Column, ColumnId, Columns, EncoderMatch, Fact, Facts, InFlightTokens, LatencyPrediction, PrefixMatch, TextId,
-    UncachedTokens,
+    Column, ColumnId, Columns, EncoderMatch, Fact, Facts, InFlightTokens, KvSource, LatencyPrediction, PrefixMatch,
+    TextId, UncachedTokens,
 };
 pub use plugin::{
     AddedHeaders, Admitter, Answered, Attribute, Chosen, Cycle, Decider, Filter, Held, Hooks, Named, Picker, Producer,

@@ -2,7 +2,7 @@
 
 use crate::record::Reason;
 use crate::{Answer, Facts, Request, Role, Scope, Stages};
-use pointsman_core::{Nanos, Refusal};
+use pointsman_core::{ErrorCode, Nanos, Refusal};
 use pointsman_fleet::Endpoint;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -59,12 +59,30 @@ pub trait ProfileHandler: Send + Sync {
     /// # Errors
     /// The refusal for the client when no profile gives an answer.
     fn answer(&self, stages: &Stages<'_>) -> Result<Answer, Refusal>;
+
+    /// Why no profile ran at all.
+    fn nothing_ran(&self, request: &Request) -> Refusal {
+        let id = &request.id;
+        let message = format!("failed to find target endpoint: failed to run any scheduler profile for request {id}");
+        Refusal::new(ErrorCode::ResourceExhausted, message)
+    }
+
+    /// Whether `candidate` holds enough of the prompt for a client that would rather have no answer than wait for it to be computed. `None`: the handler
+    /// has no opinion of its own.
+    fn holds_enough(&self, _request: &Request, _facts: &Facts, _candidate: u32) -> Option<bool> {
+        None
+    }
 }
 
 /// Whether a stage beside decoding is worth its transfer.
 pub trait Decider: Send + Sync {
     /// `candidate` is the one that an earlier stage chose, where one did.
     fn decide(&self, request: &Request, facts: &Facts, candidate: Option<u32>) -> bool;
+
+    /// The answer to [`ProfileHandler::holds_enough`] of a decider that weighs what `candidate` holds.
+    fn holds_enough(&self, _request: &Request, _facts: &Facts, _candidate: u32) -> Option<bool> {
+        None
+    }
 }
 
 /// Lets a request in, or not, once it is known what its candidates are like.
@@ -232,6 +250,8 @@ pub struct TokenUsage {
     pub prompt: u64,
     /// Tokens generated.
     pub completion: u64,
+    /// Both together, or what the engine says they are together.
+    pub total: u64,
     /// Tokens of the prompt that were cached, where the engine tells.
     pub cached: Option<u64>,
 }

@@ -1,7 +1,7 @@
 //! The handler loop: which profiles run, and whose picks are the answer (plugin specification 2.2).
 
 use crate::{Answer, Cycle, Named, Profile, ProfileHandler, ProfileRun, Scope, Stage, Stages};
-use pointsman_core::{Clock, ErrorCode, Refusal};
+use pointsman_core::{Clock, Refusal};
 
 /// A compiled profile handler with its profiles.
 #[derive(Clone, Debug)]
@@ -76,13 +76,7 @@ impl Scheduler {
         }
         next.clear();
         let answer = if done.iter().all(Option::is_none) {
-            Err(Refusal::new(
-                ErrorCode::ResourceExhausted,
-                format!(
-                    "failed to find target endpoint: failed to run any scheduler profile for request {}",
-                    request.id
-                ),
-            ))
+            Err(self.handler.nothing_ran(request))
         } else {
             self.handler.answer(&Stages {
                 request,

@@ -53,7 +53,7 @@ pub(crate) fn headers(
     direction: Direction,
     clear_route_cache: bool,
     mutate: impl FnOnce(&mut Writer),
-    metadata: Option<&dyn Fn(&mut Writer)>,
+    metadata: Metadata<'_>,
 ) {
     out.write(|writer| {
         writer.frame(0, |w| {
@@ -75,8 +75,11 @@ pub(crate) fn go_on_with_headers(out: &mut Out, direction: Direction) {
     out.write(|writer| writer.frame(0, |w| w.message(direction.headers(), |_| {})));
 }
 
-/// `BodyResponse`s that send `body` on in pieces; the last says whether it is the end.
-pub(crate) fn streamed_body(out: &mut Out, direction: Direction, mut body: Rope, end: bool) {
+/// Writes dynamic metadata, where there is some.
+pub(crate) type Metadata<'a> = Option<&'a dyn Fn(&mut Writer)>;
+
+/// `BodyResponse`s that send `body` on in pieces; the last says whether it is the end, and brings the metadata.
+pub(crate) fn streamed_body(out: &mut Out, direction: Direction, mut body: Rope, end: bool, metadata: Metadata<'_>) {
     loop {
         let length = body.len().min(PIECE);
         let last = length == body.len() && end;
@@ -86,8 +89,13 @@ pub(crate) fn streamed_body(out: &mut Out, direction: Direction, mut body: Rope,
         let mutation = 1 + length_of_varint(streamed as u64) + streamed;
         let common = 1 + length_of_varint(mutation as u64) + mutation;
         let response = 1 + length_of_varint(common as u64) + common;
+        let metadata = metadata.filter(|_| length == body.len());
         out.write(|writer| {
             writer.frame(length, |w| {
+                // Before the body, whose bytes end the message.
+                if let Some(metadata) = metadata {
+                    w.message(DYNAMIC_METADATA, metadata);
+                }
                 w.head(direction.body(), response);
                 w.head(1, common);
                 w.head(3, mutation);
@@ -112,39 +120,47 @@ pub(crate) fn streamed_body(out: &mut Out, direction: Direction, mut body: Rope,
 }
 
 /// What an answer changes beside a body.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Change<'a> {
     /// Writes the header mutation.
-    pub(crate) headers: &'a dyn Fn(&mut Writer),
+    pub(crate) headers: Option<&'a dyn Fn(&mut Writer)>,
     /// Writes the dynamic metadata.
-    pub(crate) metadata: &'a dyn Fn(&mut Writer),
+    pub(crate) metadata: Metadata<'a>,
 }
 
 /// `BodyResponse` to a proxy that does not stream: goes on with the body as it is, or with `replaced`.
-pub(crate) fn whole_body(out: &mut Out, direction: Direction, change: Option<Change<'_>>, replaced: Option<&Rope>) {
+pub(crate) fn whole_body(out: &mut Out, direction: Direction, change: Change<'_>, replaced: Option<&Rope>) {
     out.write(|writer| {
         writer.frame(0, |w| {
             w.message(direction.body(), |body| {
                 body.message(1, |common| {
-                    if let Some(change) = &change {
-                        common.message(2, change.headers);
+                    if let Some(headers) = change.headers {
+                        common.message(2, headers);
                     }
                     if let Some(replaced) = replaced {
                         let joined: Vec<u8> = replaced.pieces().flatten().copied().collect();
                         common.message(3, |mutation| mutation.bytes(1, &joined));
                     }
-                    common.flag(CLEAR_ROUTE_CACHE, change.is_some());
+                    common.flag(CLEAR_ROUTE_CACHE, change.headers.is_some());
                 });
             });
-            if let Some(change) = &change {
-                w.message(DYNAMIC_METADATA, change.metadata);
+            if let Some(metadata) = change.metadata {
+                w.message(DYNAMIC_METADATA, metadata);
             }
         })
     });
 }
 
 /// `TrailersResponse`.
-pub(crate) fn trailers(out: &mut Out, direction: Direction) {
-    out.write(|writer| writer.frame(0, |w| w.message(direction.trailers(), |_| {})));
+pub(crate) fn trailers(out: &mut Out, direction: Direction, metadata: Metadata<'_>) {
+    out.write(|writer| {
+        writer.frame(0, |w| {
+            w.message(direction.trailers(), |_| {});
+            if let Some(metadata) = metadata {
+                w.message(DYNAMIC_METADATA, metadata);
+            }
+        })
+    });
 }
 
 /// `ImmediateResponse`: the client gets this instead.

@@ -349,3 +349,94 @@ fn what_the_transport_refuses_is_recorded_and_counted() {
     let record = serde_json::to_value(&*process.pool.ring.newest(1, None)[0]).expect("JSON");
     assert_eq!((&record["outcome"]["status"], &record["outcome"]["ended"]), (&json!(413), &json!("refused")));
 }
+
+fn start_with(folder: &str, config: &str, endpoints: Value) -> Process {
+    let setup = json!({"config": config, "flags": [], "endpoints": endpoints, "engines": {}});
+    Process::start(folder, &setup, &[]).expect("every plugin is there")
+}
+
+fn endpoint(name: &str, address: &str, role: &str) -> Value {
+    json!({"name": name, "namespace": "default", "address": address, "port": "8000", "labels": {"llm-d.ai/role": role}})
+}
+
+#[test]
+fn e7_routing_headers_of_a_client_are_removed_where_the_picker_sets_none() {
+    let endpoints = json!([endpoint("p", "10.0.0.1", "prefill"), endpoint("d", "10.0.0.2", "decode")]);
+    let names = [
+        "x-prefiller-host-port",
+        "x-encoder-hosts-ports",
+        "x-data-parallel-host-port",
+        "x-data-parallel-rank",
+        "x-kv-cache-source-host-port",
+    ];
+    let forged: Vec<(&str, &str)> = names.iter().map(|name| (*name, "6.6.6.6:1")).collect();
+    let mut process = start_with("profiles", "configs/disagg-prefix-512.yaml", endpoints);
+    let short = body(r#"{"model":"m","prompt":"short"}"#, true);
+    let answered = process.exchange("r", &[head("/v1/completions", &forged), short]);
+    let headers = of(&answered, "request_headers")[0];
+    let removed: Vec<&str> = headers["removed"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    assert!(names.iter().all(|name| removed.contains(name)), "{removed:?}");
+    assert!(names.iter().all(|name| set(headers, name).is_empty()), "{headers}");
+
+    // E8: what the picker sets replaces what the client sent, and is not removed.
+    let long = body(format!(r#"{{"model":"m","prompt":"{}"}}"#, "x".repeat(4096)), true);
+    let answered = process.exchange("s", &[head("/v1/completions", &forged), long]);
+    let headers = of(&answered, "request_headers")[0];
+    let removed: Vec<&str> = headers["removed"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    assert_eq!(set(headers, names[0]), ["10.0.0.1:8000"]);
+    assert!(!removed.contains(&names[0]) && names[1..].iter().all(|name| removed.contains(name)), "{removed:?}");
+}
+
+#[test]
+fn e10_a_port_in_place_of_the_endpoints_own_is_told_as_the_destination() {
+    let mut process = start(&[("fd00::1", "8003")]);
+    let document = "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins:\n- type: queue-scorer\n\
+        - {type: data-parallel-profile-handler, parameters: {primaryPort: 8000}}\nschedulingProfiles:\n\
+        - {name: default, plugins: [{pluginRef: queue-scorer}]}\n";
+    let mut faults = pointsman_config::Faults::new();
+    let default = pointsman_plugins::DefaultProfile::Epp;
+    let compiled = process.pool.recompile(document.as_bytes(), true, default, &mut faults);
+    process.pool.activate(compiled.expect("a good configuration"));
+    let answered = process.exchange("r", &[head("/v1/completions", &[]), body(r#"{"model":"m","prompt":"x"}"#, true)]);
+    let headers = of(&answered, "request_headers")[0];
+    assert_eq!(set(headers, "x-gateway-destination-endpoint"), ["[fd00::1]:8000"]);
+    assert_eq!(set(headers, "x-data-parallel-host-port"), ["[fd00::1]:8003"]);
+    assert_eq!(headers["dynamic_metadata"]["envoy.lb"]["x-gateway-destination-endpoint"], "[fd00::1]:8000");
+}
+
+#[test]
+fn attributes_come_once_with_the_last_answer_however_the_response_is_sent() {
+    let usage = r#"{"usage":{"prompt_tokens":7,"completion_tokens":2,"total_tokens":9}}"#;
+    let told = json!({"envoy.lb": {"tok": 11.0}});
+    let piece = |text: &str, end: bool| json!({"send": {"type": "response_body", "body": text, "end_of_stream": end}});
+    let trailers = json!({"send": {"type": "response_trailers", "headers": []}});
+    let long = format!(r#"{{"pad":"{}",{}"#, "x".repeat(150_000), &usage[1..]);
+    for (mode, response) in [
+        ("FULL_DUPLEX_STREAMED", vec![piece(usage, true)]),
+        ("FULL_DUPLEX_STREAMED", vec![piece(&usage[..20], false), piece(&usage[20..], true)]),
+        ("FULL_DUPLEX_STREAMED", vec![piece(&long, true)]),
+        ("FULL_DUPLEX_STREAMED", vec![piece(usage, false), trailers.clone()]),
+        ("STREAMED", vec![piece(&usage[..20], false), piece(&usage[20..], true)]),
+        ("BUFFERED", vec![piece(usage, true)]),
+        ("BUFFERED", vec![piece(usage, false), trailers]),
+    ] {
+        let mut process = start_with("headers", "configs/reporter.yaml", json!([endpoint("a", "10.0.0.1", "decode")]));
+        let mut first = head("/v1/completions", &[]);
+        first["send"]["protocol_config"] =
+            json!({"request_body_mode": "FULL_DUPLEX_STREAMED", "response_body_mode": mode});
+        let headers = json!([[":status", "200"], ["content-type", "application/json"]]);
+        let mut steps = vec![first, body(r#"{"model":"m","prompt":"x"}"#, true)];
+        steps.push(json!({"send": {"type": "response_headers", "headers": headers, "end_of_stream": false}}));
+        steps.extend(response);
+        let answered = process.exchange("r", &steps);
+        let kind = |m: &Value| m["type"].as_str().is_some_and(|t| t.starts_with("response_"));
+        let answers: Vec<&Value> = answered.received.iter().map(|(_, m)| m).filter(|m| kind(m)).collect();
+        let with: Vec<usize> = (0..answers.len()).filter(|&i| answers[i].get("dynamic_metadata").is_some()).collect();
+        // Where trailers follow a buffered body, its answer is the last that is known to come.
+        let last = answers.iter().rposition(|m| m["type"] == "response_body" || mode != "BUFFERED");
+        assert_eq!(with, [last.expect("an answer")], "{mode}: {answers:?}");
+        assert_eq!(answers[with[0]]["dynamic_metadata"], told, "{mode}");
+        let record = serde_json::to_value(&*process.pool.ring.newest(1, None)[0]).expect("JSON");
+        assert_eq!(record["outcome"]["attributes"], json!({"envoy.lb": {"tok": 11}}), "{mode}");
+    }
+}

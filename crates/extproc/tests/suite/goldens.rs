@@ -80,7 +80,8 @@ fn compare_headers(theirs: &Value, ours: &Value, came: &Value, all: bool) -> Res
         if !told && (all || !again) {
             return differs(format!("does not set {name}: {value}"));
         }
-        if told && !all && again && !theirs_set[..2].contains(&(name, value)) && *name != "x-request-id" {
+        let ours = *name == "x-request-id" || pointsman_core::headers::is_control(name);
+        if told && !all && again && !theirs_set[..2].contains(&(name, value)) && !ours {
             return differs(format!("sets {name} again"));
         }
     }
@@ -88,7 +89,7 @@ fn compare_headers(theirs: &Value, ours: &Value, came: &Value, all: bool) -> Res
     let control: BTreeSet<&str> = came
         .iter()
         .map(String::as_str)
-        .filter(|n| pointsman_core::headers::is_control(n) && *n != pointsman_core::headers::DESTINATION)
+        .filter(|n| pointsman_core::headers::is_control(n) && !ours_set.iter().any(|(set, _)| set == n))
         .collect();
     let request = ours["type"] == "request_headers";
     if removed != if all || !request { BTreeSet::new() } else { control } {
@@ -200,6 +201,13 @@ fn compare(recorded: &Recorded<'_>, ours: &Answered, all: bool) -> Result<(), Mi
             }
             "request_body" | "response_body" => noted(compare_body(theirs, ours), &mut notes)?,
             _ => {}
+        }
+        if kind.starts_with("response_") {
+            let told = |run: &[&Value]| run.iter().rev().find_map(|m| m.get("dynamic_metadata")).cloned();
+            let (theirs, ours) = (told(theirs), told(ours));
+            if theirs != ours {
+                notes.push(format!("{kind} with the metadata {}", ours.unwrap_or_default()));
+            }
         }
     }
     noted(compare_end(recorded, ours), &mut notes)?;
@@ -325,7 +333,24 @@ fn replay(stem: &str, recording: &Value, compat: &[Compat]) -> Replay {
             process.complete_all();
         }
     }
+    if let Ok(recorded) = std::fs::read_to_string(golden().join(format!("{stem}-metrics.prom"))) {
+        counters_hold(&process.page(), &recorded);
+    }
     outcome
+}
+
+/// Recorded counters are on our page too.
+fn counters_hold(page: &str, recorded: &str) {
+    let series = |line: &str| -> Option<(String, BTreeSet<String>, String)> {
+        let (name, rest) = line.split_once('{')?;
+        let (labels, value) = rest.split_once("} ")?;
+        Some((name.to_owned(), labels.split(',').map(str::to_owned).collect(), value.to_owned()))
+    };
+    let ours: Vec<_> = page.lines().filter_map(series).collect();
+    for line in recorded.lines() {
+        let Some(recorded) = series(line) else { continue };
+        assert!(ours.contains(&recorded), "{line}");
+    }
 }
 
 /// Recorded in-flight gauges are on our page too. Token counts are left to the scores, which depend on them.
@@ -355,7 +380,7 @@ fn holds(compat: &[Compat], list: &str) {
     let expected = recordings::json(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/differences.json"));
     let (mut found, mut pending) = (BTreeMap::new(), BTreeSet::new());
     let mut replayed = 0;
-    for folder in ["wire", "parsers", "headers", "scheduling", "prefix-cache", "in-flight"] {
+    for folder in ["wire", "parsers", "headers", "scheduling", "prefix-cache", "in-flight", "profiles"] {
         for file in files(folder) {
             let stem = format!("{folder}/{}", file.file_stem().expect("a name").to_string_lossy());
             let recording = renamed(&recordings::json(&file), &expected["renamed"][&stem]);

@@ -31,9 +31,9 @@ impl Connector {
         Self { timeout, trust, tls: OnceLock::new() }
     }
 
-    /// A fresh connection, ready for a request.
-    pub(crate) async fn connect(&self, meta: &EndpointMeta) -> io::Result<Sender> {
-        match tokio::time::timeout(self.timeout, self.open(meta)).await {
+    /// A fresh connection to a port of an endpoint, ready for a request.
+    pub(crate) async fn connect(&self, meta: &EndpointMeta, port: u16) -> io::Result<Sender> {
+        match tokio::time::timeout(self.timeout, self.open(meta, port)).await {
             Ok(opened) => opened,
             Err(_) => Err(io::Error::new(
                 io::ErrorKind::TimedOut,
@@ -42,12 +42,12 @@ impl Connector {
         }
     }
 
-    async fn open(&self, meta: &EndpointMeta) -> io::Result<Sender> {
+    async fn open(&self, meta: &EndpointMeta, port: u16) -> io::Result<Sender> {
         let host = meta.address.trim_start_matches('[').trim_end_matches(']');
         // An address needs no resolver, and so no thread of the blocking pool.
         let stream = match host.parse::<IpAddr>() {
-            Ok(ip) => TcpStream::connect((ip, meta.port)).await?,
-            Err(_) => TcpStream::connect((host, meta.port)).await?,
+            Ok(ip) => TcpStream::connect((ip, port)).await?,
+            Err(_) => TcpStream::connect((host, port)).await?,
         };
         stream.set_nodelay(true)?;
         match meta.scheme {

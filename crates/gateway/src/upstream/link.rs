@@ -19,11 +19,13 @@ pub(crate) type Sender = http1::SendRequest<Kept>;
 /// Idle connections kept per endpoint; what comes back beyond is closed.
 const MAX_IDLE: usize = 512;
 
-/// One endpoint's connections, headers and failures.
+/// Connections to one port of an endpoint, with its headers and failures. The failures are those of the endpoint, whatever the port.
 #[derive(Debug)]
 pub(crate) struct Link {
     /// `host`.
     pub(crate) authority: HeaderValue,
+    /// Where its connections go.
+    pub(crate) port: u16,
     /// Its name, for `x-pointsman-endpoint`.
     pub(crate) name: HeaderValue,
     /// Its failures.
@@ -33,13 +35,17 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    fn new(endpoint: &Endpoint, keep: Duration) -> Self {
+    fn new(endpoint: &Endpoint, port: Option<u16>, record: Arc<Record>, keep: Duration) -> Self {
         // Neither can hold anything else than visible characters when it comes from discovery; a name that does is shown empty.
         let value = |text: &str| HeaderValue::from_str(text).unwrap_or(HeaderValue::from_static(""));
         Self {
-            authority: value(endpoint.host_port()),
+            authority: match port {
+                None => value(endpoint.host_port()),
+                Some(port) => value(&endpoint.meta.host_and(port)),
+            },
+            port: port.unwrap_or(endpoint.meta.port),
             name: value(&endpoint.name().name),
-            record: Arc::default(),
+            record,
             idle: Mutex::default(),
             keep,
         }
@@ -91,10 +97,13 @@ impl Link {
     }
 }
 
+/// An endpoint's id, and the port in place of its own.
+type Key = (u64, Option<u16>);
+
 /// The links of a fleet, found without a lock.
 #[derive(Debug)]
 pub(crate) struct Links {
-    by_id: ArcSwap<HashMap<u64, Arc<Link>>>,
+    by_id: ArcSwap<HashMap<Key, Arc<Link>>>,
     keep: Duration,
 }
 
@@ -109,9 +118,12 @@ impl Links {
                 FleetEvent::Added(_) => {}
                 // It may be spoken to differently from now on.
                 FleetEvent::Updated(endpoint) => {
-                    if let Some(link) = links.by_id.load().get(&endpoint.id) {
-                        link.close_idle();
-                    }
+                    links
+                        .by_id
+                        .load()
+                        .iter()
+                        .filter(|((id, _), _)| *id == endpoint.id)
+                        .for_each(|(_, l)| l.close_idle());
                 }
                 FleetEvent::Removed(endpoint) => links.remove(endpoint),
             }
@@ -119,23 +131,26 @@ impl Links {
         links
     }
 
-    /// The link of an endpoint.
-    pub(crate) fn of(&self, endpoint: &Endpoint) -> Arc<Link> {
-        if let Some(link) = self.by_id.load().get(&endpoint.id) {
+    /// The link of an endpoint, or of another port of it than its own.
+    pub(crate) fn of(&self, endpoint: &Endpoint, port: Option<u16>) -> Arc<Link> {
+        let port = port.filter(|port| *port != endpoint.meta.port);
+        let key = (endpoint.id, port);
+        if let Some(link) = self.by_id.load().get(&key) {
             return Arc::clone(link);
         }
-        let new = Arc::new(Link::new(endpoint, self.keep));
+        let record = port.map(|_| Arc::clone(&self.of(endpoint, None).record)).unwrap_or_default();
+        let new = Arc::new(Link::new(endpoint, port, record, self.keep));
         if endpoint.left() {
             return new;
         }
-        self.insert(endpoint, new)
+        self.insert(endpoint, key, new)
     }
 
-    fn insert(&self, endpoint: &Endpoint, new: Arc<Link>) -> Arc<Link> {
+    fn insert(&self, endpoint: &Endpoint, key: Key, new: Arc<Link>) -> Arc<Link> {
         let mut found = Arc::clone(&new);
         self.by_id.rcu(|map| {
             let mut map = HashMap::clone(map);
-            found = Arc::clone(map.entry(endpoint.id).or_insert_with(|| Arc::clone(&new)));
+            found = Arc::clone(map.entry(key).or_insert_with(|| Arc::clone(&new)));
             map
         });
         // Had it left before this, the news of it came too early to remove what was put in here.
@@ -148,7 +163,7 @@ impl Links {
     fn remove(&self, endpoint: &Endpoint) {
         self.by_id.rcu(|map| {
             let mut map = HashMap::clone(map);
-            map.remove(&endpoint.id);
+            map.retain(|(id, _), _| *id != endpoint.id);
             map
         });
     }
@@ -168,11 +183,27 @@ mod tests {
         let name = EndpointName::new("default", "e0");
         fleet.upsert(EndpointMeta::new(name.clone(), "127.0.0.1", 8000));
         let endpoint = Arc::clone(&fleet.snapshot().endpoints[0]);
-        assert!(Arc::ptr_eq(&links.of(&endpoint), &links.of(&endpoint)));
+        assert!(Arc::ptr_eq(&links.of(&endpoint, None), &links.of(&endpoint, None)));
+        links.of(&endpoint, Some(9000));
         fleet.remove(&name);
         assert!(links.by_id.load().is_empty());
         // As if it had left right after it was looked at.
-        links.insert(&endpoint, Arc::new(Link::new(&endpoint, links.keep)));
+        let link = Arc::new(Link::new(&endpoint, None, Arc::default(), links.keep));
+        links.insert(&endpoint, (endpoint.id, None), link);
         assert!(links.by_id.load().is_empty());
+    }
+
+    #[test]
+    fn another_port_has_connections_of_its_own_and_the_failures_of_its_endpoint() {
+        let fleet = Fleet::new(Arc::new(ManualClock::default()));
+        let links = Links::new(&fleet, Duration::from_secs(60));
+        fleet.upsert(EndpointMeta::new(EndpointName::new("default", "e0"), "fd00::1", 8003));
+        let endpoint = Arc::clone(&fleet.snapshot().endpoints[0]);
+        let (own, front) = (links.of(&endpoint, None), links.of(&endpoint, Some(8000)));
+        assert!(!Arc::ptr_eq(&own, &front) && Arc::ptr_eq(&own.record, &front.record));
+        assert!(Arc::ptr_eq(&front, &links.of(&endpoint, Some(8000))));
+        assert!(Arc::ptr_eq(&own, &links.of(&endpoint, Some(8003))), "its own port by its number");
+        assert_eq!((own.port, own.authority.as_bytes()), (8003, &b"[fd00::1]:8003"[..]));
+        assert_eq!((front.port, front.authority.as_bytes()), (8000, &b"[fd00::1]:8000"[..]));
     }
 }

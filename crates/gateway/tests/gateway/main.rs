@@ -7,6 +7,7 @@ mod holding;
 mod lifecycle;
 mod limits;
 mod passing;
+mod ports;
 mod renaming;
 mod support;
 mod tls;

@@ -6,7 +6,7 @@ use super::{Compiled, CompiledSource, NamedPlugin, effective};
 use crate::build::{Activation, Build, ColumnTable, Instance, Parts};
 use crate::learned::LearnedStates;
 use crate::parsers::ParserTable;
-use pointsman_config::{Faults, Kind, Span};
+use pointsman_config::{Code, Faults, Kind, Span};
 use pointsman_scheduling::{Columns, Named, Profile, Scheduler, WeightedScorer};
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ pub(super) fn instances(
     faults: &mut Faults,
 ) -> Vec<Instance> {
     let profiles: Vec<Arc<str>> = d.profiles.iter().map(|p| Arc::clone(&p.name)).collect();
-    let mut parts = Parts::default();
+    let types = d.decls.iter().map(|decl| (Arc::clone(&decl.name), decl.row.type_name)).collect();
+    let mut parts = Parts { types, ..Parts::default() };
     let mut made: Vec<Option<Instance>> = d.decls.iter().map(|_| None).collect();
     // What others are made of comes first, wherever it stands in the document.
     for first in [true, false] {
@@ -70,7 +71,7 @@ pub(super) fn assemble(
         let at = d.document.profiles.get(1).map_or(Span::START, |p| p.name_span);
         let message =
             format!("`{}` runs a single profile, and there are {}", d.decls[handler_at].name, d.profiles.len());
-        faults.error(at, "schedulingProfiles", message).label("second profile");
+        faults.error(Code::SingleProfile, at, "schedulingProfiles", message).label("second profile");
     }
     let mut profiles = Vec::with_capacity(d.profiles.len());
     for plan in &d.profiles {
@@ -116,7 +117,7 @@ pub(super) fn assemble(
         if let Some(reference) = d.document.request_handler.parsers.iter().find(|r| *r.name == *name) {
             let message =
                 format!("parser `{name}` is never asked: its type, or a parser that takes everything, comes before it");
-            faults.warning(reference.span, reference.path.clone(), message);
+            faults.warning(Code::ParserNeverAsked, reference.span, reference.path.clone(), message);
         }
     }
     let sources: Vec<CompiledSource> = d
@@ -127,10 +128,12 @@ pub(super) fn assemble(
             Some(CompiledSource { source: instances[*source].source.clone()?, extractors })
         })
         .collect();
-    if sources.is_empty() {
+    // Whoever misses it has said so.
+    if sources.is_empty() && !faults.iter().any(|f| f.code == Code::NoEngineMetrics) {
         faults
             .error(
-                Span::START,
+                Code::NoDataSource,
+                d.document.data_layer.inject_defaults_span.unwrap_or(Span::START),
                 "dataLayer.sources",
                 "no data source is configured: nothing would ever be known of the engines",
             )
@@ -142,7 +145,7 @@ pub(super) fn assemble(
             let at = d.position(&other.name).map(|i| (d.decls[i].span, d.decls[i].path.clone())).unwrap_or_default();
             let message =
                 format!("`{}` and `{}` use different block sizes; prompts are hashed once", first.name, other.name);
-            faults.error(at.0, at.1, message).label("use one block size");
+            faults.error(Code::BlockSizesDiffer, at.0, at.1, message).label("use one block size");
         }
     }
     Some(Compiled {
@@ -157,6 +160,7 @@ pub(super) fn assemble(
         columns,
         reads_tokens: d.decls.iter().any(|decl| decl.is(Kind::Producer)),
         prefix,
+        encoders: instances.iter().filter_map(|i| i.encoder.clone()).collect(),
         estimate: instances.iter().find_map(|i| i.estimate.clone()).unwrap_or_default(),
         sources,
         discovery: d.discovery.and_then(|i| instances[i].discovery.clone()),

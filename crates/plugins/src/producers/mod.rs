@@ -2,4 +2,7 @@
 
 pub mod approx_prefix_cache_producer;
 pub mod inflight_load_producer;
+pub mod mm_embeddings_cache_producer;
+pub mod p2p_source_producer;
+pub mod session_id_producer;
 pub mod token_producer;

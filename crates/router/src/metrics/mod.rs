@@ -3,6 +3,7 @@
 mod bounded;
 mod buckets;
 mod disaggregation;
+mod encoder;
 mod histogram;
 mod in_flight;
 mod pool;
@@ -15,6 +16,7 @@ mod streams;
 mod text;
 
 use disaggregation::Disaggregation;
+use encoder::EncoderMetrics;
 use in_flight::EndpointSeries;
 pub(crate) use in_flight::InFlight;
 pub(crate) use series::{Ended, RequestSeries};
@@ -25,7 +27,8 @@ use pointsman_core::ErrorCode;
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_plugins::Compiled;
 use pointsman_plugins::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
-use pointsman_scheduling::{Facts, Named, ProfileHandler, Request, Timing};
+use pointsman_plugins::producers::mm_embeddings_cache_producer::MmEmbeddingsCacheProducer;
+use pointsman_scheduling::{Facts, MediaItem, Named, ProfileHandler, Request, Timing};
 use prefix::PrefixMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -45,6 +48,7 @@ pub struct Metrics {
     pool: pool::PoolGauges,
     prefix: PrefixMetrics,
     disaggregation: Disaggregation,
+    encoder: EncoderMetrics,
     retries: Counter,
     bodyless: Counter,
 }
@@ -84,6 +88,7 @@ impl Metrics {
         let pool = pool::PoolGauges::new(pool, stale_after, &mut families);
         let prefix = PrefixMetrics::new(&mut families);
         let disaggregation = Disaggregation::new(&mut families);
+        let encoder = EncoderMetrics::new(&mut families);
         let retries = Counter::default();
         registry.register(
             "pointsman_retries",
@@ -97,7 +102,17 @@ impl Metrics {
             bodyless.clone(),
         );
         process::register(&mut registry);
-        Self { registry: Mutex::new(registry), requests, scheduler, pool, prefix, disaggregation, retries, bodyless }
+        Self {
+            registry: Mutex::new(registry),
+            requests,
+            scheduler,
+            pool,
+            prefix,
+            disaggregation,
+            encoder,
+            retries,
+            bodyless,
+        }
     }
 
     /// Registers further collectors, such as a transport's own.
@@ -141,6 +156,7 @@ impl Metrics {
 
     pub(crate) fn endpoint_left(&self, endpoint: &Endpoint) {
         self.requests.endpoint_left(endpoint);
+        self.encoder.endpoint_left(endpoint);
     }
 
     pub(crate) fn series(&self, request: &Request) -> Arc<RequestSeries> {
@@ -200,6 +216,17 @@ impl Metrics {
         prompt_tokens: u64,
     ) {
         self.prefix.hit(producers, facts, candidate, prompt_tokens);
+    }
+
+    /// A request with multimodal items is matched against encoder caches. `candidates`: in the order of the columns of `facts`.
+    pub(crate) fn encoder_hits<'a>(
+        &self,
+        producers: &[Arc<MmEmbeddingsCacheProducer>],
+        facts: &Facts,
+        candidates: impl Iterator<Item = &'a Endpoint> + Clone,
+        items: &[MediaItem],
+    ) {
+        self.encoder.hits(producers, facts, candidates, items);
     }
 
     /// The series of a request at the endpoint it goes to.

@@ -1,7 +1,7 @@
 //! One decision: what is kept of it.
 
 use super::{DecisionId, Reason};
-use crate::{Candidate, Facts, PrefixMatch, Profile, ProfileRun};
+use crate::{Attribute, Candidate, Facts, PrefixMatch, Profile, ProfileRun};
 use parking_lot::Mutex;
 use pointsman_core::Nanos;
 use pointsman_fleet::Directory;
@@ -182,6 +182,8 @@ pub struct Outcome {
     pub ended: Option<&'static str>,
     /// What went wrong, if anything did.
     pub error: Option<String>,
+    /// What plugins made of what it used.
+    pub attributes: Vec<Attribute>,
 }
 
 /// The record of one decision.

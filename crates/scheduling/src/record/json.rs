@@ -1,7 +1,9 @@
 //! The JSON form of a decision, documented in `docs/api.md`: keys may be added, never renamed.
 
 use super::{CandidateRecord, Decision, Outcome, ProfileRecord, Reason, Retry, Shadowed, Signals, Steps};
+use crate::Attribute;
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
+use std::collections::BTreeMap;
 
 /// Milliseconds since the Unix epoch as RFC 3339.
 fn rfc3339(unix_ms: u64) -> String {
@@ -65,7 +67,7 @@ impl Serialize for Steps {
 
 impl Serialize for Outcome {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut o = s.serialize_struct("Outcome", 12)?;
+        let mut o = s.serialize_struct("Outcome", 13)?;
         o.serialize_field("status", &self.status)?;
         o.serialize_field("endpoint", &self.endpoint.as_deref())?;
         o.serialize_field("retries", &self.retries.len())?;
@@ -78,16 +80,24 @@ impl Serialize for Outcome {
         o.serialize_field("cached_tokens", &self.cached_tokens)?;
         o.serialize_field("ended", &self.ended)?;
         o.serialize_field("error", &self.error)?;
+        o.serialize_field("attributes", &by_namespace(&self.attributes))?;
         o.end()
     }
+}
+
+/// Values by namespace and name.
+fn by_namespace(attributes: &[Attribute]) -> BTreeMap<&str, BTreeMap<&str, i64>> {
+    let mut all: BTreeMap<&str, BTreeMap<&str, i64>> = BTreeMap::new();
+    for attribute in attributes {
+        all.entry(&attribute.namespace).or_default().insert(&attribute.name, attribute.value);
+    }
+    all
 }
 
 struct Retried<'a>(&'a [Retry]);
 impl Serialize for Retried<'_> {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        s.collect_seq(
-            self.0.iter().map(|r| std::collections::BTreeMap::from([("endpoint", &*r.endpoint), ("error", &*r.error)])),
-        )
+        s.collect_seq(self.0.iter().map(|r| BTreeMap::from([("endpoint", &*r.endpoint), ("error", &*r.error)])))
     }
 }
 
