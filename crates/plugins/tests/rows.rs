@@ -38,7 +38,7 @@ fn whoever_reads_predictions_that_nobody_makes_is_warned_once() {
     assert_eq!(
         named,
         [
-            "Error: `latency-scorer` reads LatencyPredictionInfoDataKey of `oracle`, which no plugin of that name provides"
+            "Error: `latency-scorer` reads predicted latencies of `oracle`, which no plugin of that name provides"
         ]
     );
 }
