@@ -255,10 +255,12 @@ impl Build<'_> {
         let deciders = types.iter().map(|(name, _)| &**name).filter(|n| self.parts.deciders.contains_key(*n));
         let near = nearest(name, deciders).map(str::to_owned);
         let (span, path) = (params.span(param), params.path(param));
-        self.faults.error(Code::UndefinedPlugin, span, path, format!("plugin `{}`: {message}", self.name)).label(match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "declare it under `plugins`".to_owned(),
-        });
+        self.faults.error(Code::UndefinedPlugin, span, path, format!("plugin `{}`: {message}", self.name)).label(
+            match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "declare it under `plugins`".to_owned(),
+            },
+        );
         None
     }
 

@@ -37,9 +37,7 @@ fn whoever_reads_predictions_that_nobody_makes_is_warned_once() {
     let named = said("- {type: latency-scorer, parameters: {latencyPredictionInfoProducerName: oracle}}");
     assert_eq!(
         named,
-        [
-            "Error: `latency-scorer` reads predicted latencies of `oracle`, which no plugin of that name provides"
-        ]
+        ["Error: `latency-scorer` reads predicted latencies of `oracle`, which no plugin of that name provides"]
     );
 }
 

@@ -135,7 +135,9 @@ fn created(d: &mut Declared, decl: &Decl, need: &Need, row: &'static Row, faults
     if let Some(why) = row.must_be_declared {
         let (name, made) = (&decl.name, row.type_name);
         let message = format!("`{name}` reads {}, and `{made}` cannot be created for it: {why}", need.kind.as_str());
-        faults.error(Code::ProducerNotDeclared, decl.span, decl.path.clone(), message).label(format!("declare a `{made}` under `plugins`"));
+        faults
+            .error(Code::ProducerNotDeclared, decl.span, decl.path.clone(), message)
+            .label(format!("declare a `{made}` under `plugins`"));
         return None;
     }
     d.decls.push(Decl::injected(row));
