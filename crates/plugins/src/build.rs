@@ -1,8 +1,8 @@
 //! Making instances from declarations.
 
-use crate::data_layer::core_metrics_extractor::EngineMappings;
+use crate::data_layer::extractor::Extractor;
 use crate::data_layer::file_discovery::FileDiscovery;
-use crate::data_layer::metrics_data_source::MetricsDataSource;
+use crate::data_layer::source::Source;
 use crate::data_layer::topology_extractor::TopologyKeys;
 use crate::learned::{Learned, LearnedStates};
 use crate::parsers::Claims;
@@ -47,10 +47,10 @@ pub struct Instance {
     pub topology: Option<Arc<TopologyKeys>>,
     /// Reads bodies.
     pub parser: Option<&'static Claims>,
-    /// Fetches metrics.
-    pub source: Option<Arc<MetricsDataSource>>,
-    /// Reads metrics.
-    pub extractor: Option<Arc<EngineMappings>>,
+    /// Where data of endpoints comes from.
+    pub source: Option<Source>,
+    /// Reads the pages of a source.
+    pub extractor: Option<Arc<dyn Extractor>>,
     /// Says which endpoints exist.
     pub discovery: Option<Arc<FileDiscovery>>,
     /// The prefix index behind a producer, for whoever shows or replays it.
@@ -140,8 +140,13 @@ pub struct Build<'a> {
 impl Build<'_> {
     /// Reports that a parameter cannot be used.
     pub fn fault(&mut self, param: &str, message: &str) {
-        let span: Span = self.params.span(param);
-        let path = self.params.path(param);
+        self.fault_in(self.params, param, message);
+    }
+
+    /// The same of a parameter of `params`, an object somewhere among this instance's.
+    pub fn fault_in(&mut self, params: &Params, param: &str, message: &str) {
+        let span: Span = params.span(param);
+        let path = params.path(param);
         self.faults.error(span, path, format!("plugin `{}`: {message}", self.name));
     }
 

@@ -54,7 +54,7 @@ impl Wiring {
         let file = match (wanted.endpoints_file, &compiled.discovery) {
             (Some(path), _) => Some((EndpointsFile { path: path.to_owned(), allow_any_host: true }, true)),
             (None, Some(declared)) => {
-                Some((EndpointsFile { path: declared.path.clone(), allow_any_host: false }, declared.watch))
+                Some((EndpointsFile { path: declared.path.clone(), allow_any_host: declared.any_host }, declared.watch))
             }
             (None, None) => None,
         };

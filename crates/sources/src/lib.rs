@@ -2,8 +2,8 @@
 //!
 //! [`Sources`] follows a [`Fleet`](pointsman_fleet::Fleet) and asks each of its endpoints, on threads of its own:
 //!
-//! * **scrape**: the metrics page, every 50 ms, on a beat that spreads the endpoints evenly in time; a [`ScrapeSource`] says where the page
-//!   is, an [`Extractor`] reads it;
+//! * **scrape**: the metrics page, every 50 ms, on a beat that spreads the endpoints evenly in time, and what other pages a configuration
+//!   names, each at its own pace; a [`ScrapeSource`] says where a page is, an [`Extractor`] reads it;
 //! * **health**: is it there and able, asked at the path of its engine kind? [`HealthOptions`]; owner of [`Condition::Probe`](pointsman_fleet::Condition::Probe);
 //! * **models**: the list of models it serves.
 //!
@@ -28,6 +28,6 @@ mod shard;
 pub use discovery::{AddressError, Discovery, EndpointsFile, FileError, endpoints_of};
 pub use feed::{Sources, SourcesOptions, SourcesStats};
 pub use health::HealthOptions;
-pub use http::{FetchError, TlsClient, TlsError, TlsOptions};
+pub use http::{FetchError, PageAt, TlsClient, TlsError, TlsOptions};
 pub use schedule::SHORTEST_TICK;
 pub use scrape::{Counters, Extracted, Extractor, Missing, ScrapeSource};

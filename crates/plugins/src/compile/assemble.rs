@@ -2,7 +2,7 @@
 
 use super::bind::{Bound, producer_order};
 use super::declare::{Decl, Declared};
-use super::{Compiled, CompiledSource, NamedPlugin, effective};
+use super::{Compiled, NamedPlugin, effective, sources};
 use crate::build::{Build, ColumnTable, Instance, Parts};
 use crate::learned::LearnedStates;
 use crate::parsers::ParserTable;
@@ -116,23 +116,7 @@ pub(super) fn assemble(
             faults.warning(reference.span, reference.path.clone(), message);
         }
     }
-    let sources: Vec<CompiledSource> = d
-        .sources
-        .iter()
-        .filter_map(|(source, extractors)| {
-            let extractors = extractors.iter().filter_map(|&e| instances[e].extractor.clone()).collect();
-            Some(CompiledSource { source: instances[*source].source.clone()?, extractors })
-        })
-        .collect();
-    if sources.is_empty() {
-        faults
-            .error(
-                Span::START,
-                "dataLayer.sources",
-                "no data source is configured: nothing would ever be known of the engines",
-            )
-            .help("leave `injectDefaults` on, or list `metrics-data-source` under `dataLayer.sources`");
-    }
+    let sources = sources::sources(d, &instances, faults);
     let prefix: Vec<_> = instances.iter().filter_map(|i| i.prefix.clone()).collect();
     if let [first, rest @ ..] = &prefix[..] {
         for other in rest.iter().filter(|o| o.state.block_tokens() != first.state.block_tokens()) {

@@ -48,9 +48,11 @@ pub(super) fn bind(d: &mut Declared, allow_experimental: bool, faults: &mut Faul
 
 fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Option<Arc<str>> {
     if need.kind == DataKind::EngineMetrics {
-        if need.required && !d.sources.iter().any(|(_, extractors)| !extractors.is_empty()) {
+        let makes = |decl: usize| d.decls[decl].row.makes.contains(&DataKind::EngineMetrics);
+        let provided = d.sources.iter().flat_map(|s| &s.extractors).any(|(e, _)| makes(*e));
+        if need.required && !provided {
             let message =
-                format!("`{}` reads engine metrics, and no data source with an extractor provides them", decl.name);
+                format!("`{}` reads engine metrics, and no data source has `core-metrics-extractor` to provide them", decl.name);
             faults
                 .error(decl.span, decl.path.clone(), message)
                 .help("list `metrics-data-source` with `core-metrics-extractor` under `dataLayer.sources`, or leave `injectDefaults` on");

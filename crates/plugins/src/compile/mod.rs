@@ -1,17 +1,18 @@
 //! From a document to a running scheduler (plugin specification 1.3, 1.5, 3.4).
 //!
-//! Four steps, each in its file: the declarations with defaults injected ([`declare`]), who reads whose data ([`bind`]), the instances
-//! ([`assemble`]), and the effective document for people ([`effective`]). Every order is the order of declaration.
+//! Each step is in its file: the declarations with defaults injected ([`declare`]), who reads whose data ([`bind`]), the instances ([`assemble`]), which
+//! extractor reads which source ([`sources`]), and the effective document for people ([`effective`]). Every order is the order of declaration.
 
 mod assemble;
 mod bind;
 mod declare;
 mod effective;
+mod sources;
 
 use crate::build::Instance;
-use crate::data_layer::core_metrics_extractor::EngineMappings;
+use crate::data_layer::extractor::Extractor;
 use crate::data_layer::file_discovery::FileDiscovery;
-use crate::data_layer::metrics_data_source::MetricsDataSource;
+use crate::data_layer::source::DataSource;
 use crate::learned::LearnedStates;
 use crate::parsers::ParserTable;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
@@ -54,13 +55,13 @@ pub struct CompileOptions {
     pub states: Arc<LearnedStates>,
 }
 
-/// A metrics source and what reads its pages.
+/// A source of pages and what reads them.
 #[derive(Clone, Debug)]
 pub struct CompiledSource {
     /// How pages are fetched.
-    pub source: Arc<MetricsDataSource>,
+    pub source: Arc<DataSource>,
     /// What is read from them.
-    pub extractors: Vec<Arc<EngineMappings>>,
+    pub extractors: Vec<Arc<dyn Extractor>>,
 }
 
 /// Name and type of a plugin instance.
@@ -99,7 +100,7 @@ pub struct Compiled {
     pub estimate: EstimateOptions,
     /// Whether any plugin reads tokens: without, bodies are not hashed.
     pub reads_tokens: bool,
-    /// Where engine state comes from.
+    /// Pages that endpoints are asked for.
     pub sources: Vec<CompiledSource>,
     /// Where endpoints come from, when the document says.
     pub discovery: Option<Arc<FileDiscovery>>,

@@ -13,20 +13,24 @@ pub struct FileDiscovery {
     pub path: PathBuf,
     /// Whether changes are followed.
     pub watch: bool,
+    /// Whether IPv6 addresses and host names are addresses too, and labels may say where the metrics are.
+    pub any_host: bool,
 }
+
+pub(super) const PARAMS: &[Param] = &[
+    Param::new("path", ParamKind::String, "File that lists the endpoints, YAML or JSON.").required(),
+    Param::new("watchFile", ParamKind::Bool, "Follow changes of the file.").default("false"),
+];
 
 /// Its row.
 pub const ROW: Row = Row {
-    params: &[
-        Param::new("path", ParamKind::String, "File that lists the endpoints, YAML or JSON.").required(),
-        Param::new("watchFile", ParamKind::Bool, "Follow changes of the file.").default("false"),
-    ],
-    build: Some(build),
+    params: PARAMS,
+    build: Some(|b| build(b, false)),
     ..Row::new("file-discovery", &[Kind::Discovery], Stability::Beta, "Takes endpoints from a file.")
 };
 
-fn build(b: &mut Build<'_>) -> Instance {
-    let discovery = FileDiscovery { path: b.params.str("path").into(), watch: b.params.bool("watchFile") };
+pub(super) fn build(b: &mut Build<'_>, any_host: bool) -> Instance {
+    let discovery = FileDiscovery { path: b.params.str("path").into(), watch: b.params.bool("watchFile"), any_host };
     if discovery.path.as_os_str().is_empty() {
         b.fault("path", "`path` must not be empty");
     }

@@ -223,34 +223,36 @@ impl Held for Credit {
     fn ended(self: Box<Self>, _: Termination) {}
 }
 
+const PARAMS: &[Param] = &[
+    Param::new("autoTune", ParamKind::Bool, "Take block size and capacity from what the engines report.")
+        .default("true"),
+    Param::new("blockSizeTokens", ParamKind::INTEGER, "Tokens in a block where engines report none; raised to 64.")
+        .default("16"),
+    Param::new(
+        "maxPrefixTokensToMatch",
+        ParamKind::COUNT,
+        "Tokens of a prompt that are matched; 0: see `maxPrefixBlocksToMatch`.",
+    )
+    .default("131072"),
+    Param::new(
+        "maxPrefixBlocksToMatch",
+        ParamKind::COUNT,
+        "Blocks of a prompt that are matched when `maxPrefixTokensToMatch` is 0; 0: all.",
+    )
+    .default("2048"),
+    Param::new(
+        "lruCapacityPerServer",
+        ParamKind::INTEGER,
+        "Blocks an endpoint is credited with where its engine reports none; 0 or less means 31250.",
+    )
+    .default("31250"),
+    Param::new("blockSize", ParamKind::INTEGER, "Old name of `blockSizeTokens`.")
+        .deprecated("use `blockSizeTokens`"),
+];
+
 /// Its row.
 pub const ROW: Row = Row {
-    params: &[
-        Param::new("autoTune", ParamKind::Bool, "Take block size and capacity from what the engines report.")
-            .default("true"),
-        Param::new("blockSizeTokens", ParamKind::INTEGER, "Tokens in a block where engines report none; raised to 64.")
-            .default("16"),
-        Param::new(
-            "maxPrefixTokensToMatch",
-            ParamKind::COUNT,
-            "Tokens of a prompt that are matched; 0: see `maxPrefixBlocksToMatch`.",
-        )
-        .default("131072"),
-        Param::new(
-            "maxPrefixBlocksToMatch",
-            ParamKind::COUNT,
-            "Blocks of a prompt that are matched when `maxPrefixTokensToMatch` is 0; 0: all.",
-        )
-        .default("2048"),
-        Param::new(
-            "lruCapacityPerServer",
-            ParamKind::INTEGER,
-            "Blocks an endpoint is credited with where its engine reports none; 0 or less means 31250.",
-        )
-        .default("31250"),
-        Param::new("blockSize", ParamKind::INTEGER, "Old name of `blockSizeTokens`.")
-            .deprecated("use `blockSizeTokens`"),
-    ],
+    params: PARAMS,
     needs: &[Need { kind: DataKind::TokenizedPrompt, producer_param: None, required: true }],
     makes: &[DataKind::PrefixMatch],
     default_producer: true,
@@ -261,6 +263,21 @@ pub const ROW: Row = Row {
         &[Kind::Producer, Kind::Hook],
         Stability::Beta,
         "Learns what each endpoint holds from where prompts were sent.",
+    )
+};
+
+/// The row of the same for peer clusters: what was sent to a cluster is believed to be held somewhere in it.
+pub const MULTICLUSTER_ROW: Row = Row {
+    params: PARAMS,
+    needs: ROW.needs,
+    makes: ROW.makes,
+    formula: ROW.formula,
+    build: Some(build),
+    ..Row::new(
+        "multicluster-approx-prefix-cache-producer",
+        &[Kind::Producer, Kind::Hook],
+        Stability::Alpha,
+        "Learns what each peer cluster holds from where prompts were sent.",
     )
 };
 

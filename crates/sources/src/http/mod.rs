@@ -10,6 +10,7 @@ mod error;
 mod tls;
 
 pub(crate) use client::{Client, Discard, Get, Sink};
+pub use connect::PageAt;
 pub(crate) use connect::{Connects, Peer};
 pub use error::FetchError;
 pub use tls::{TlsClient, TlsError, TlsOptions};

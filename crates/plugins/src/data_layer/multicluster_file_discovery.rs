@@ -1,0 +1,19 @@
+//! `multicluster-file-discovery`: peer clusters from a file.
+//!
+//! The file is that of `file-discovery`, with two differences: an address may also be an IPv6 address or a host name, that of a peer cluster's gateway; and the
+//! labels `metricsAddress` and `metricsPort` say where its metrics are. Source: request-lifecycle part 5.
+
+use super::file_discovery::{PARAMS, build};
+use crate::row::{Kind, Row, Stability};
+
+/// Its row.
+pub const ROW: Row = Row {
+    params: PARAMS,
+    build: Some(|b| build(b, true)),
+    ..Row::new(
+        "multicluster-file-discovery",
+        &[Kind::Discovery],
+        Stability::Alpha,
+        "Takes peer clusters from a file, by address or host name.",
+    )
+};
