@@ -36,6 +36,7 @@ use crate::report::Tally;
 use crate::{pointsman, workspace};
 
 pub(crate) use self::echo::{Options as EchoOptions, run as echo};
+pub(crate) use self::machine::resident_memory;
 
 /// What to measure.
 #[derive(Subcommand)]

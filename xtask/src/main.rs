@@ -7,6 +7,7 @@
 //! * `e2e vllm` ([`e2e`]): two real vLLM servers behind `pointsman serve`.
 //! * `replay` ([`replay`]): a slice of a public trace against simulated engines, one row per policy.
 //! * `chaos` ([`chaos`]): `kill -9` of an engine under load, and what clients saw of it.
+//! * `reload` ([`reload`]): the configuration changes under load.
 //! * `dist` ([`dist`]): what a release hands out.
 //! * `bench extproc`, `soak extproc` ([`bench`]): `pointsman epp` under load, against a picker that does nothing.
 //!
@@ -25,6 +26,7 @@ mod e2e;
 mod extproc;
 mod pointsman;
 mod process;
+mod reload;
 mod replay;
 mod report;
 mod sse;
@@ -59,6 +61,8 @@ enum Command {
     Replay(replay::Options),
     /// Kill an engine under 200 requests/s and check what clients saw
     Chaos(chaos::Options),
+    /// Change the configuration 200 times under 500 requests/s and check that nothing is lost
+    Reload(reload::Options),
     /// Build what a release hands out: a static binary in an archive, and the image's folder
     Dist(dist::Options),
     /// Measure a transport against one that does nothing, in the same minute
@@ -91,6 +95,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Replay(options) => alone(replay::run(&options)),
         Command::Dist(options) => dist::run(&options),
         Command::Chaos(options) => alone(chaos::run(&options)),
+        Command::Reload(options) => alone(reload::run(&options)),
         Command::Bench(target) => bench::run(&target),
         Command::Soak(target) => bench::soak(&target),
         Command::Echo(options) => bench::echo(&options).map(|()| true),

@@ -96,6 +96,29 @@ impl Gateway {
         known.map_or(name, |(_, address)| address).to_owned()
     }
 
+    /// Its process id.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Its resident memory.
+    pub(crate) fn resident_mib(&self) -> Result<f64> {
+        crate::bench::resident_memory(self.process.id())
+    }
+
+    /// The configuration in force, from `GET /api/config`.
+    pub(crate) async fn config(&self, client: &Client) -> Result<Value> {
+        client.get_json(&format!("http://{}/api/config", self.admin)).await
+    }
+
+    /// How many documents were read again, whatever became of them.
+    pub(crate) async fn reloads(&self, client: &Client) -> Result<u64> {
+        let page = client.get(&format!("http://{}/metrics", self.admin)).await?;
+        let text = String::from_utf8_lossy(&page.body);
+        let lines = text.lines().filter(|line| line.starts_with("pointsman_config_reloads_total{"));
+        Ok(lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum::<f64>() as u64)
+    }
+
     /// What the gateway holds of each endpoint, from `GET /api/endpoints`.
     pub(crate) async fn endpoints(&self, client: &Client) -> Result<Vec<EndpointState>> {
         let answer = client.get_json(&format!("http://{}/api/endpoints", self.admin)).await?;

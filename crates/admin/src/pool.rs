@@ -40,6 +40,14 @@ impl View for Pool {
         (active.version, active.compiled.effective.clone())
     }
 
+    fn last_reload(&self) -> Option<Value> {
+        self.last_reload().and_then(|last| serde_json::to_value(last).ok())
+    }
+
+    fn shadow(&self) -> Option<Value> {
+        self.shadow_report()
+    }
+
     fn plugins(&self) -> Vec<PluginState> {
         let active = self.active();
         let state = |p: &NamedPlugin| PluginState {

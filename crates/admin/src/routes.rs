@@ -28,7 +28,8 @@ Pointsman: admin listener
   GET  /api/decisions?limit=&after=   the newest decisions, newest first
   GET  /api/decisions/{id}            one of them; `last` is the newest
   GET  /api/endpoints                 the engines and what is known of them
-  GET  /api/config                    the configuration in force, defaults marked
+  GET  /api/config                    the configuration in force, defaults marked, and how the last reload went
+  GET  /api/shadow                    how often the shadow profiles would have chosen otherwise
   POST /api/endpoints/{name}/drain    take an engine out; /undrain takes it back in
   GET  /metrics                       Prometheus text, OpenMetrics when asked for
   GET  /healthz                       200 while this process lives
@@ -80,7 +81,11 @@ pub(crate) fn answer(view: &impl View, guard: &Guard, ask: &Ask<'_>) -> Reply {
         "/metrics" => only(ask, read, |ask| metrics(view, ask.headers)),
         "/api/config" => only(ask, read, |_| {
             let (version, config) = view.config();
-            json_reply(&json!({"version": version, "config": config}))
+            json_reply(&json!({"version": version, "config": config, "lastReload": view.last_reload()}))
+        }),
+        "/api/shadow" => only(ask, read, |_| match view.shadow() {
+            Some(report) => json_reply(&report),
+            None => fault(StatusCode::NOT_FOUND, "no shadow profiles are set; start with --shadow-config-file"),
         }),
         "/api/endpoints" => only(ask, read, |_| {
             let fleet = view.fleet();

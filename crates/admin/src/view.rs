@@ -32,6 +32,14 @@ pub trait View: Send + Sync + 'static {
     fn cached_blocks(&self, endpoint: &Endpoint) -> Option<u64>;
     /// Version of the configuration in force, and the configuration with defaults filled in and marked.
     fn config(&self) -> (u64, Value);
+    /// How the last attempt to put another configuration in force went.
+    fn last_reload(&self) -> Option<Value> {
+        None
+    }
+    /// How often the shadow profiles would have chosen otherwise; `None` without any.
+    fn shadow(&self) -> Option<Value> {
+        None
+    }
     /// Every plugin instance, in order, with what it has learned.
     fn plugins(&self) -> Vec<PluginState>;
     /// The metrics page, in OpenMetrics or in Prometheus' older text format.

@@ -9,8 +9,9 @@ use crate::parsers::Claims;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use pointsman_config::{Faults, Params, Span};
 use pointsman_scheduling::{
-    Admitter, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction, Picker,
-    PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId, UncachedTokens, UsageHook,
+    Admitter, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction,
+    Picker, PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId, UncachedTokens,
+    UsageHook,
 };
 use pointsman_wire::body::EstimateOptions;
 use std::collections::HashMap;
@@ -119,6 +120,9 @@ pub struct Parts {
     pub(crate) topologies: HashMap<Arc<str>, Arc<TopologyKeys>>,
 }
 
+/// Something to be done when a configuration takes force.
+pub type Activation = Arc<dyn Fn() + Send + Sync>;
+
 /// All that a factory may use.
 pub struct Build<'a> {
     /// Instance name.
@@ -134,6 +138,7 @@ pub struct Build<'a> {
     /// Which instance answers each need of this one.
     pub(crate) bound: &'a HashMap<(DataKind, Option<&'static str>), Arc<str>>,
     pub(crate) states: &'a LearnedStates,
+    pub(crate) activations: &'a mut Vec<Activation>,
     pub(crate) faults: &'a mut Faults,
 }
 
@@ -160,6 +165,12 @@ impl Build<'_> {
         let (span, path) = (params.span(param), params.path(param));
         let message = format!("plugin `{}`: `{param}` is out of range; {in_force} is in force", self.name);
         self.faults.warning(span, path, message);
+    }
+
+    /// Has `act` done when (and each time that) the configuration takes force. Compiling alone must change nothing that is shared: the document may yet be
+    /// refused.
+    pub fn on_activation(&mut self, act: impl Fn() + Send + Sync + 'static) {
+        self.activations.push(Arc::new(act));
     }
 
     /// The state of this instance.

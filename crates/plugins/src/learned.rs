@@ -53,6 +53,11 @@ impl LearnedStates {
         self.all().iter().for_each(|s| s.refresh(fleet));
     }
 
+    /// Lets go of what no longer has a plugin: `stays` says of which type and name it is kept.
+    pub fn retain(&self, stays: impl Fn(&'static str, &str) -> bool) {
+        self.0.lock().retain(|(type_name, name), _| stays(type_name, name));
+    }
+
     /// What an instance has learned, for a person.
     #[must_use]
     pub fn dump(&self, type_name: &'static str, name: &Arc<str>, fleet: &Snapshot) -> Option<serde_json::Value> {

@@ -12,6 +12,7 @@ pub mod filters;
 pub mod learned;
 pub mod parsers;
 pub mod pickers;
+pub mod presets;
 pub mod producers;
 pub mod profile_handlers;
 pub mod response;

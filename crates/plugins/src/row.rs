@@ -28,6 +28,10 @@ pub struct Row {
     pub default_producer: bool,
     /// What to use instead, for a deprecated type.
     pub deprecated: Option<&'static str>,
+    /// Parameters that show how it is used, in YAML; empty where the defaults do.
+    pub example: &'static str,
+    /// Further entries of `plugins` that the example needs.
+    pub example_needs: &'static [&'static str],
     /// Makes an instance; `None` for a type that is known, not yet available.
     pub build: Option<fn(&mut Build<'_>) -> Instance>,
 }
@@ -47,6 +51,8 @@ impl Row {
             makes: &[],
             default_producer: false,
             deprecated: None,
+            example: "",
+            example_needs: &[],
             build: None,
         }
     }

@@ -3,7 +3,8 @@
 use pointsman_core::{EndpointName, ManualClock, Nanos, Refusal};
 use pointsman_fleet::{Endpoint, EndpointMeta, Fleet, Labels, LoraInfo, Scraped, Snapshot};
 use pointsman_scheduling::{
-    Answer, Answered, Candidate, Columns, Cycle, Facts, Filter, ProfileHandler, Request, Scope, Scorer, Served, Stage, Stages,
+    Answer, Answered, Candidate, Columns, Cycle, Facts, Filter, ProfileHandler, Request, Scope, Scorer, Served, Stage,
+    Stages,
 };
 use std::sync::Arc;
 use std::time::Duration;

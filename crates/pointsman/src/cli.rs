@@ -3,12 +3,14 @@
 use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
+use crate::catalogue::{Plugins, Schema};
 use crate::check::Check;
 use crate::drain::{DRAIN_EXAMPLES, Drain, UNDRAIN_EXAMPLES};
 use crate::engine::Engine;
 use crate::epp::Epp;
 use crate::explain::Explain;
 use crate::man::Man;
+use crate::preset;
 use crate::serve::Serve;
 use crate::status::Status;
 
@@ -44,6 +46,12 @@ pub(crate) enum Command {
     Undrain(Drain),
     /// Find every fault of a configuration
     Check(Check),
+    /// Show which plugins there are, and everything about one
+    Plugins(Plugins),
+    /// Print the JSON Schema of a configuration, for editors
+    Schema(Schema),
+    /// Print a configuration to begin with
+    Preset(preset::Print),
     /// Run a simulated vLLM
     Engine(Box<Engine>),
     /// Print a completion script

@@ -5,6 +5,7 @@
 //! Data goes to stdout, talk to stderr; how a command ends is in [`failure::Exit`].
 
 mod admin_client;
+mod catalogue;
 mod check;
 mod cli;
 mod decision_log;
@@ -16,6 +17,8 @@ mod failure;
 mod listen;
 mod logging;
 mod man;
+mod preset;
+mod reload;
 mod serve;
 #[cfg(test)]
 mod snapshot;
@@ -77,6 +80,9 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Drain(options) => drain::run(&options, true),
         Command::Undrain(options) => drain::run(&options, false),
         Command::Check(options) => check::run(&options),
+        Command::Plugins(options) => catalogue::plugins(&options),
+        Command::Schema(options) => catalogue::schema(&options),
+        Command::Preset(options) => preset::run(&options),
         Command::Engine(options) => engine::run(*options),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -14,6 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
+use crate::reload::{Origin, Reloader};
 
 /// What was said about endpoints.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +38,7 @@ pub(crate) struct Wiring {
 /// What runs. Dropped, it stops.
 pub(crate) struct Feed {
     _discovery: Discovery,
-    _sources: Sources,
+    pub(crate) sources: Arc<Sources>,
 }
 
 impl Wiring {
@@ -93,7 +94,14 @@ impl Wiring {
         let sources = Sources::start(&pool.fleet, self.scrape, sources, clock, counters)
             .map_err(|e| Failure::new("cannot start asking the engines").why(e))?;
         let discovery = Discovery::start(Arc::clone(&pool.fleet), fixed, file, watch).map_err(unusable)?;
-        Ok(Feed { _discovery: discovery, _sources: sources })
+        Ok(Feed { _discovery: discovery, sources: Arc::new(sources) })
+    }
+}
+
+/// Whoever else holds the sources must not keep them asking.
+impl Drop for Feed {
+    fn drop(&mut self) {
+        self.sources.stop();
     }
 }
 
@@ -136,15 +144,16 @@ pub(crate) async fn first_look(pool: &Pool, at_most: Duration) {
 }
 
 /// What every process that routes does beside: its finished decisions go to the log, if there is one, plugins get their slow work done, and a SIGHUP
-/// opens the log anew.
-pub(crate) fn keep_house(pool: &Arc<Pool>, log: Option<&Arc<DecisionLog>>) {
+/// opens the log anew and reads the configuration again.
+pub(crate) fn keep_house(pool: &Arc<Pool>, feed: &Feed, log: Option<&Arc<DecisionLog>>, origin: Origin) {
+    let reloader = Reloader::start(pool, &feed.sources, origin);
     if let Some(log) = log {
         pool.metrics.register(|registry| log.counts().register(registry));
         let log = Arc::clone(log);
         pool.on_finished(Box::new(move |decision| log.take(decision)));
     }
     tokio::spawn(housekeeping(Arc::clone(pool)));
-    tokio::spawn(hang_ups(log.cloned()));
+    tokio::spawn(hang_ups(log.cloned(), reloader));
 }
 
 async fn housekeeping(pool: Arc<Pool>) {
@@ -156,12 +165,13 @@ async fn housekeeping(pool: Arc<Pool>) {
     }
 }
 
-/// SIGHUP: whoever rotates logs has moved the file away. Without a log there is nothing to do, but the process must not end by it.
-async fn hang_ups(log: Option<Arc<DecisionLog>>) {
+/// SIGHUP: whoever rotates logs has moved the file away, or somebody has changed the configuration. The process must not end by it.
+async fn hang_ups(log: Option<Arc<DecisionLog>>, reloader: Reloader) {
     let Ok(mut hang_up) = signal(SignalKind::hangup()) else { return };
     while hang_up.recv().await.is_some() {
         if let Some(log) = &log {
             log.reopen();
         }
+        reloader.again().await;
     }
 }

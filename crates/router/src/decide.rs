@@ -10,7 +10,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use pointsman_core::{ErrorCode, Nanos, Refusal, xxh64};
 use pointsman_fleet::Snapshot;
-use pointsman_scheduling::record::{Decision, Outcome, ProfileRecord, Signals, Steps};
+use pointsman_scheduling::record::{Decision, Outcome, ProfileRecord, Shadowed, Signals, Steps};
 use pointsman_scheduling::{Candidate, Cycle, Facts, PrefixMatch, Scheduled, Scope, StagePick};
 use pointsman_wire::body::{Api, splice};
 use std::cell::RefCell;
@@ -228,6 +228,12 @@ fn schedule(
         return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles, laps.trace));
     }
 
+    let shadow = pool.shadow.load();
+    let shadowed = shadow.as_ref().map(|shadow| {
+        let held = held.map_or(0, |m| m.tokens(tokens));
+        Box::new(shadow.compare(pool, &request, all, (now, cycle.seed), (run.picked[0], held)))
+    });
+
     // Send.
     let body: Arc<[Bytes]> = match &rewrite {
         Some(Rewrite::Replace(span)) => splice(&reading.chunks, span.clone(), &request.target_model).into(),
@@ -236,7 +242,8 @@ fn schedule(
     };
     let hashes = pool.record_block_hashes.then(|| salted(&facts));
     let places: Vec<u32> = located.candidates.iter().map(|c| c.index).collect();
-    let predicted = facts.any::<PrefixMatch>().and_then(|p| p.get(run.picked[0] as usize)).map_or(0, |p| p.tokens(tokens));
+    let predicted =
+        facts.any::<PrefixMatch>().and_then(|p| p.get(run.picked[0] as usize)).map_or(0, |p| p.tokens(tokens));
     let endpoint = &fleet.endpoints[places[run.picked[0] as usize] as usize];
     let others: Vec<StagePick> = answer
         .others
@@ -290,7 +297,7 @@ fn schedule(
         blocks: blocks as u32,
         steps,
     };
-    let decision = record(pool, sketch, fleet, profiles, hashes, outcome);
+    let decision = record(pool, sketch, fleet, profiles, Beside { block_hashes: hashes, shadow: shadowed }, outcome);
     if reading.has_body() {
         pool.metrics.processed(laps.then.since(reading.head.received));
     }
@@ -331,12 +338,19 @@ fn salted(facts: &Facts) -> Box<[u64]> {
     facts.chains.iter().flatten().map(hash).collect()
 }
 
+/// What only some records hold.
+#[derive(Default)]
+struct Beside {
+    block_hashes: Option<Box<[u64]>>,
+    shadow: Option<Box<Shadowed>>,
+}
+
 fn record(
     pool: &Pool,
     sketch: Sketch<'_>,
     fleet: &Arc<Snapshot>,
     profiles: Box<[ProfileRecord]>,
-    block_hashes: Option<Box<[u64]>>,
+    beside: Beside,
     outcome: Outcome,
 ) -> Arc<Decision> {
     let at = pool.clock.unix_millis();
@@ -356,7 +370,8 @@ fn record(
         fleet: Arc::clone(&fleet.directory),
         profiles,
         steps: sketch.steps,
-        block_hashes,
+        block_hashes: beside.block_hashes,
+        shadow: beside.shadow,
         outcome: Mutex::new(outcome),
     });
     pool.ring.push(Arc::clone(&decision));
@@ -385,7 +400,7 @@ fn refuse(
         ended: Some("refused"),
         ..Outcome::default()
     };
-    let decision = record(pool, sketch, fleet, profiles, None, outcome);
+    let decision = record(pool, sketch, fleet, profiles, Beside::default(), outcome);
     pool.tell_finished(&decision);
     Refused { refusal, decision }
 }

@@ -3,7 +3,9 @@
 use crate::head::RequestHead;
 use crate::metrics::Metrics;
 use crate::read::Reading;
-use arc_swap::ArcSwap;
+use crate::reload::Reloads;
+use crate::shadow::{Counts, Shadow};
+use arc_swap::{ArcSwap, ArcSwapOption};
 use pointsman_config::Faults;
 use pointsman_core::Clock;
 use pointsman_fleet::{Fleet, FleetEvent};
@@ -78,8 +80,11 @@ pub struct Pool {
     pub(crate) stale_after: Duration,
     pub(crate) record_block_hashes: bool,
     pub(crate) tracer: Option<Arc<Tracer>>,
+    pub(crate) reloads: Reloads,
+    pub(crate) shadow: ArcSwapOption<Shadow>,
+    pub(crate) shadow_counts: Arc<Counts>,
     active: ArcSwap<Active>,
-    states: Arc<LearnedStates>,
+    pub(crate) states: Arc<LearnedStates>,
     finished: OnceLock<FinishedListener>,
 }
 
@@ -107,8 +112,16 @@ impl Pool {
             record_block_hashes: options.record_block_hashes,
             tracer: options.tracer,
             states: options.states,
+            reloads: Reloads::default(),
+            shadow: ArcSwapOption::empty(),
+            shadow_counts: Arc::default(),
             finished: OnceLock::new(),
         });
+        pool.metrics.register(|registry| {
+            pool.reloads.register(registry);
+            pool.shadow_counts.register(registry);
+        });
+        pool.begin_version(&pool.active());
         let of = Arc::downgrade(&pool);
         pool.fleet.subscribe(Box::new(move |event| {
             if let (Some(pool), FleetEvent::Removed(endpoint)) = (of.upgrade(), event) {
@@ -140,7 +153,9 @@ impl Pool {
     /// Puts another configuration in force, for requests that begin from now on. What plugins learned stays.
     pub fn activate(&self, compiled: Compiled) -> u64 {
         let version = self.active.load().version + 1;
-        self.active.store(Arc::new(Active { version, compiled: timed(compiled, &self.metrics) }));
+        let active = Arc::new(Active { version, compiled: timed(compiled, &self.metrics) });
+        self.begin_version(&active);
+        self.active.store(active);
         version
     }
 

@@ -267,8 +267,11 @@ impl Routed {
         self.send();
         let p = &self.parts;
         p.pool.metrics.retried();
-        let predicted =
-            p.facts.any::<PrefixMatch>().and_then(|m| m.get(next as usize)).map_or(0, |m| m.tokens(p.request.prompt_tokens()));
+        let predicted = p
+            .facts
+            .any::<PrefixMatch>()
+            .and_then(|m| m.get(next as usize))
+            .map_or(0, |m| m.tokens(p.request.prompt_tokens()));
         if let Some(decision) = &self.decision {
             let mut outcome = decision.outcome.lock();
             outcome.endpoint = Some(Arc::clone(self.endpoint.meta.host_port_shared()));

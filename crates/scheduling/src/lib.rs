@@ -19,10 +19,11 @@ mod stages;
 pub use candidate::{Candidate, Scope};
 pub use data::{DataKey, DataKind};
 pub use facts::{
-    Column, ColumnId, Columns, EncoderMatch, Fact, Facts, InFlightTokens, LatencyPrediction, PrefixMatch, TextId, UncachedTokens,
+    Column, ColumnId, Columns, EncoderMatch, Fact, Facts, InFlightTokens, LatencyPrediction, PrefixMatch, TextId,
+    UncachedTokens,
 };
 pub use plugin::{
-    AddedHeaders, Admitter, Answered, Attribute, Chosen, Cycle, Decider, Filter, Held, Hooks, Named, Picker, Producer,
+    AddedHeaders, Admitter, Answered, Attribute, Batcher, Chosen, Cycle, Decider, Filter, Held, Hooks, Joined, Named, Picker, Producer,
     ProfileHandler, RequestHook, ResponseHook, Scorer, Served, StagePick, Termination, Timing, TokenUsage, Untimed,
     UsageHook,
 };

@@ -78,7 +78,10 @@ impl Scheduler {
         let answer = if done.iter().all(Option::is_none) {
             Err(Refusal::new(
                 ErrorCode::ResourceExhausted,
-                format!("failed to find target endpoint: failed to run any scheduler profile for request {}", request.id),
+                format!(
+                    "failed to find target endpoint: failed to run any scheduler profile for request {}",
+                    request.id
+                ),
             ))
         } else {
             self.handler.answer(&Stages {
@@ -94,8 +97,12 @@ impl Scheduler {
             Some(Stage::Ran(run)) => Some(run),
             _ => None,
         };
-        let mut runs: Vec<(usize, ProfileRun)> =
-            done.into_iter().enumerate().filter_map(|(p, stage)| ran(stage).map(|run| (p, run))).chain(failed).collect();
+        let mut runs: Vec<(usize, ProfileRun)> = done
+            .into_iter()
+            .enumerate()
+            .filter_map(|(p, stage)| ran(stage).map(|run| (p, run)))
+            .chain(failed)
+            .collect();
         runs.sort_by_key(|(p, _)| *p);
         Scheduled { runs, answer }
     }

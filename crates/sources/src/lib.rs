@@ -17,6 +17,7 @@
 
 mod discovery;
 mod feed;
+mod follow;
 mod health;
 mod http;
 mod models;
@@ -27,6 +28,7 @@ mod shard;
 
 pub use discovery::{AddressError, Discovery, EndpointsFile, FileError, endpoints_of};
 pub use feed::{Sources, SourcesOptions, SourcesStats};
+pub use follow::Follower;
 pub use health::HealthOptions;
 pub use http::{FetchError, PageAt, TlsClient, TlsError, TlsOptions};
 pub use schedule::SHORTEST_TICK;

@@ -78,7 +78,7 @@ pub(super) fn peak_memory(process: u32) -> Result<f64> {
 }
 
 /// The memory that a process has resident, MiB.
-pub(super) fn resident_memory(process: u32) -> Result<f64> {
+pub(crate) fn resident_memory(process: u32) -> Result<f64> {
     memory(process, "VmRSS:")
 }
 

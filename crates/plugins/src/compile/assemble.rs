@@ -3,7 +3,7 @@
 use super::bind::{Bound, producer_order};
 use super::declare::{Decl, Declared};
 use super::{Compiled, NamedPlugin, effective, sources};
-use crate::build::{Build, ColumnTable, Instance, Parts};
+use crate::build::{Activation, Build, ColumnTable, Instance, Parts};
 use crate::learned::LearnedStates;
 use crate::parsers::ParserTable;
 use pointsman_config::{Faults, Kind, Span};
@@ -16,6 +16,7 @@ pub(super) fn instances(
     bound: &Bound,
     columns: &ColumnTable,
     states: &LearnedStates,
+    activations: &mut Vec<Activation>,
     faults: &mut Faults,
 ) -> Vec<Instance> {
     let profiles: Vec<Arc<str>> = d.profiles.iter().map(|p| Arc::clone(&p.name)).collect();
@@ -33,6 +34,7 @@ pub(super) fn instances(
                 parts: &parts,
                 bound: &bound[i],
                 states,
+                activations,
                 faults,
             };
             let instance = decl.row.build.map(|f| f(&mut build)).unwrap_or_default();
@@ -58,6 +60,7 @@ pub(super) fn assemble(
     bound: &Bound,
     instances: Vec<Instance>,
     columns: Columns,
+    activations: Vec<Activation>,
     faults: &mut Faults,
 ) -> Option<Compiled> {
     let named = |i: usize| (d.decls[i].row.type_name, Arc::clone(&d.decls[i].name));
@@ -142,6 +145,7 @@ pub(super) fn assemble(
         sources,
         discovery: d.discovery.and_then(|i| instances[i].discovery.clone()),
         effective: effective::document(d),
+        activations,
         plugins: d
             .decls
             .iter()

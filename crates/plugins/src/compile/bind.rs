@@ -126,7 +126,7 @@ pub(super) fn columns(d: &Declared) -> (Columns, ColumnTable) {
                 DataKind::LatencyPrediction => drop(table.latency.insert(name, columns.column())),
                 DataKind::EncoderMatch => drop(table.encoder.insert(name, columns.column())),
                 DataKind::SessionId | DataKind::AgentIdentity => {
-                    drop(table.texts.insert((*kind, name), columns.text()));
+                    let _ = table.texts.insert((*kind, name), columns.text());
                 }
                 DataKind::TokenizedPrompt | DataKind::EngineMetrics | DataKind::Topology => {}
             }

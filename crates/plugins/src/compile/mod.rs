@@ -9,7 +9,7 @@ mod declare;
 mod effective;
 mod sources;
 
-use crate::build::Instance;
+use crate::build::{Activation, Instance};
 use crate::data_layer::extractor::Extractor;
 use crate::data_layer::file_discovery::FileDiscovery;
 use crate::data_layer::source::DataSource;
@@ -106,6 +106,8 @@ pub struct Compiled {
     pub discovery: Option<Arc<FileDiscovery>>,
     /// The document as it is in force, what was not written marked.
     pub effective: serde_json::Value,
+    /// What is to be done when this takes force.
+    pub activations: Vec<Activation>,
     /// Every instance, in order.
     pub plugins: Vec<NamedPlugin>,
 }
@@ -141,7 +143,9 @@ pub fn compile(bytes: &[u8], options: &CompileOptions, faults: &mut Faults) -> O
     let mut declared = declare::declare(checked, built_in, faults)?;
     let bound = bind::bind(&mut declared, options.allow_experimental, faults);
     let columns = bind::columns(&declared);
-    let instances: Vec<Instance> = assemble::instances(&declared, &bound, &columns.1, &options.states, faults);
-    let compiled = assemble::assemble(&declared, &bound, instances, columns.0, faults);
+    let mut activations = Vec::new();
+    let instances: Vec<Instance> =
+        assemble::instances(&declared, &bound, &columns.1, &options.states, &mut activations, faults);
+    let compiled = assemble::assemble(&declared, &bound, instances, columns.0, activations, faults);
     if faults.errors() > 0 { None } else { compiled }
 }

@@ -14,8 +14,8 @@ use pointsman_core::{BlockHash, Nanos, chain, chain_seed};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_prefix::{ApproxIndex, MatchScratch, Recorded};
 use pointsman_scheduling::{
-    AddedHeaders, Chosen, ColumnId, DataKind, Facts, Held, Hooks, PrefixMatch, Producer, Request, Role, Scope, StagePick,
-    Termination,
+    AddedHeaders, Chosen, ColumnId, DataKind, Facts, Held, Hooks, PrefixMatch, Producer, Request, Role, Scope,
+    StagePick, Termination,
 };
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -302,7 +302,8 @@ fn build(b: &mut Build<'_>) -> Instance {
     };
     let state = b.learned(|| PrefixState::new(sizing));
     // Takes effect with the next look at the fleet: what engines report may outweigh it.
-    *state.sizing.lock() = sizing;
+    let shared = Arc::clone(&state);
+    b.on_activation(move || *shared.sizing.lock() = sizing);
     let producer = Arc::new(ApproxPrefixCacheProducer {
         name: Arc::clone(&b.name),
         state,

@@ -91,7 +91,11 @@ mod tests {
         let (request, facts) = (Request { target_model: "x".into(), ..Request::default() }, Facts::default());
         let mut out = vec![9.0; all.len()];
         let scope = Scope { all: &all, kept: &[0, 1, 2] };
-        LoraAffinityScorer.score(&Cycle { request: &request, facts: &facts, now }, scope, &mut out);
+        LoraAffinityScorer.score(
+            &Cycle { request: &request, facts: &facts, now, peer: None, seed: 0 },
+            scope,
+            &mut out,
+        );
         out
     }
 

@@ -6,7 +6,7 @@
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Need, Row, Stability};
 use pointsman_config::{Param, ParamKind};
-use pointsman_scheduling::{ColumnId, Cycle, DataKind, InFlightTokens, Scope, Scorer};
+use pointsman_scheduling::{ColumnId, Cycle, DataKind, InFlightTokens, Scope, Scorer, UncachedTokens};
 
 const DEFAULT_THRESHOLD: f64 = 4_194_304.0;
 
@@ -15,7 +15,7 @@ const DEFAULT_THRESHOLD: f64 = 4_194_304.0;
 pub struct TokenLoadScorer {
     threshold: f64,
     in_flight: Option<ColumnId<InFlightTokens>>,
-    uncached: Option<ColumnId<u64>>,
+    uncached: Option<ColumnId<UncachedTokens>>,
 }
 
 fn rate(tokens: u64, threshold: f64) -> f64 {
@@ -28,7 +28,7 @@ impl Scorer for TokenLoadScorer {
         let uncached = self.uncached.and_then(|id| cycle.facts.column(id));
         for (out, (c, _)) in out.iter_mut().zip(scope.iter()) {
             let tokens = in_flight.and_then(|t| t.get(c)).map_or(0, |t| t.0)
-                + uncached.and_then(|t| t.get(c)).copied().unwrap_or(0);
+                + uncached.and_then(|t| t.get(c)).map_or(0, |t| t.0);
             *out = rate(tokens, self.threshold);
         }
     }

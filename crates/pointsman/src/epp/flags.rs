@@ -67,6 +67,15 @@ pub(crate) struct Epp {
     /// The same as text
     #[arg(long, value_name = "YAML", help_heading = "Configuration")]
     pub(super) config_text: Option<String>,
+    /// Weights to begin with; `pointsman preset` lists them
+    #[arg(long, conflicts_with_all = ["config_file", "config_text"], value_parser = crate::preset::names(), value_name = "NAME", help_heading = "Configuration")]
+    pub(super) preset: Option<String>,
+    /// Put the file in force anew whenever it changes; SIGHUP does so at any time
+    #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = BARE, value_name = "BOOL", help_heading = "Configuration")]
+    pub(super) watch_config_file: bool,
+    /// Second configuration, whose profiles are scored on every request without effect: GET /api/shadow tells how often they would have chosen otherwise
+    #[arg(long, value_name = "FILE", help_heading = "Configuration")]
+    pub(super) shadow_config_file: Option<PathBuf>,
     /// Accept plugins that are not stable yet
     #[arg(long, num_args = 0..=1, require_equals = true, default_value_t = false, default_missing_value = BARE, value_name = "BOOL", help_heading = "Configuration")]
     pub(super) allow_experimental_plugins: bool,

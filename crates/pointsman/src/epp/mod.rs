@@ -32,6 +32,7 @@ use crate::check::{checked, read};
 use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
 use crate::listen::{StopSignals, cannot_listen, reached};
+use crate::reload::{Origin, shadow};
 use crate::telemetry::Traces;
 use crate::terminal::Paint;
 use crate::wiring::{Wanted, Wiring, keep_house};
@@ -54,23 +55,27 @@ fn start(options: Epp) -> Result<Exit, Failure> {
     }
     options.check()?;
     let states = Arc::<LearnedStates>::default();
-    let Some(compiled) = configuration(&options, Arc::clone(&states))? else { return Ok(Exit::No) };
+    let Some((compiled, origin)) = configuration(&options, Arc::clone(&states))? else { return Ok(Exit::No) };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .thread_name("pointsman")
         .enable_all()
         .build()
         .map_err(|e| Failure::new("cannot start the runtime").why(e))?;
-    let ended = runtime.block_on(serve(options, compiled, states));
+    let ended = runtime.block_on(serve(options, compiled, origin, states));
     runtime.shutdown_timeout(Duration::from_millis(100));
     ended
 }
 
 /// The configuration; `None` when it is refused, and said why.
-fn configuration(options: &Epp, states: Arc<LearnedStates>) -> Result<Option<Compiled>, Failure> {
+fn configuration(options: &Epp, states: Arc<LearnedStates>) -> Result<Option<(Compiled, Origin)>, Failure> {
     let (file, bytes) = match (&options.config_file, &options.config_text) {
         (Some(path), _) => read(path)?,
         (None, Some(text)) => ("--config-text".to_owned(), text.clone().into_bytes()),
+        (None, None) if options.preset.is_some() => {
+            let name = options.preset.as_deref().unwrap_or_default();
+            (format!("--preset {name}"), crate::preset::document(name))
+        }
         (None, None) => ("built-in default".to_owned(), Vec::new()),
     };
     let (compiled, faults) = checked(&bytes, options.allow_experimental_plugins, DefaultProfile::Epp, states);
@@ -84,7 +89,14 @@ fn configuration(options: &Epp, states: Arc<LearnedStates>) -> Result<Option<Com
             .why(format!("{file} has no dataLayer.discovery, so endpoints would come from the cluster"))
             .next("declare a file-discovery plugin and name it in dataLayer.discovery.pluginRef, or use `pointsman serve --endpoints`"));
     }
-    Ok(Some(compiled))
+    let origin = Origin {
+        file: options.config_file.clone(),
+        document: bytes,
+        allow_experimental: options.allow_experimental_plugins,
+        default: DefaultProfile::Epp,
+        watch: options.watch_config_file,
+    };
+    Ok(Some((compiled, origin)))
 }
 
 /// Where the process is in its life.
@@ -95,7 +107,7 @@ enum Stage {
     Stopped,
 }
 
-async fn serve(options: Epp, compiled: Compiled, states: Arc<LearnedStates>) -> Result<Exit, Failure> {
+async fn serve(options: Epp, compiled: Compiled, origin: Origin, states: Arc<LearnedStates>) -> Result<Exit, Failure> {
     let mut signals = StopSignals::catch()?;
     let ports = options.ports()?;
     let grpc_tls = grpc_certificates(&options)?;
@@ -126,7 +138,10 @@ async fn serve(options: Epp, compiled: Compiled, states: Arc<LearnedStates>) -> 
         tracing::info!(requested, effective = 0.05, "Warning: refresh-metrics-interval below minimum, clamped");
     }
     let feed = wiring.start(|tls| options.sources(tls), &pool, Vec::new())?;
-    keep_house(&pool, log.as_ref());
+    if let Some(file) = &options.shadow_config_file {
+        shadow(&pool, file, options.allow_experimental_plugins, DefaultProfile::Epp)?;
+    }
+    keep_house(&pool, &feed, log.as_ref(), origin);
 
     let (stage, stages) = watch::channel(Stage::Serving);
     let draining = Draining::default();

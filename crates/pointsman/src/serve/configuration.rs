@@ -9,12 +9,16 @@ use super::demo::DECK_CONFIG;
 use super::flags::{DemoName, Serve};
 use crate::check::{checked, read};
 use crate::failure::{Exit, Failure};
+use crate::preset;
+use crate::reload::Origin;
 use crate::terminal::Paint;
 
 /// A configuration that can be used, and what to call it.
 pub(super) struct Configuration {
     pub(super) name: String,
     pub(super) compiled: Compiled,
+    /// Where it came from.
+    pub(super) origin: Origin,
     /// Warnings, as text.
     pub(super) warnings: String,
 }
@@ -28,6 +32,10 @@ pub(super) fn load(options: &Serve, states: Arc<LearnedStates>) -> Result<Config
         }
         (None, Some(text), _) => ("--config-text".to_owned(), "--config-text".to_owned(), text.clone().into_bytes()),
         (None, None, Some(DemoName::Deck)) => ("deck.yaml".to_owned(), "--demo deck".to_owned(), DECK_CONFIG.into()),
+        (None, None, None) if options.preset.is_some() => {
+            let name = options.preset.as_deref().unwrap_or_default();
+            (name.to_owned(), format!("--preset {name}"), preset::document(name))
+        }
         (None, None, None) => (String::new(), "built-in default".to_owned(), Vec::new()),
     };
     let (compiled, faults) = checked(&bytes, options.allow_experimental_plugins, DefaultProfile::Serve, states);
@@ -35,7 +43,14 @@ pub(super) fn load(options: &Serve, states: Arc<LearnedStates>) -> Result<Config
     match compiled {
         Some(compiled) => {
             let warnings = if faults.is_empty() { String::new() } else { text() };
-            Ok(Configuration { name, compiled, warnings })
+            let origin = Origin {
+                file: options.config_file.clone(),
+                document: bytes,
+                allow_experimental: options.allow_experimental_plugins,
+                default: DefaultProfile::Serve,
+                watch: options.watch_config_file,
+            };
+            Ok(Configuration { name, compiled, origin, warnings })
         }
         None => Err(Rejected::Faults(text())),
     }

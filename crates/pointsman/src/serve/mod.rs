@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
 use crate::listen::{cannot_listen, reached, stop_signal};
+use crate::reload::shadow;
 use crate::telemetry::Traces;
 use crate::terminal::Paint;
 use crate::wiring::{Wanted, Wiring, first_look, keep_house};
@@ -63,7 +64,7 @@ async fn serve(
     states: Arc<LearnedStates>,
     started: impl FnOnce(),
 ) -> Result<Exit, Failure> {
-    let Configuration { name, compiled, .. } = configuration;
+    let Configuration { name, compiled, origin, .. } = configuration;
     let profiles = compiled.scheduler.profiles.clone();
     let wanted = Wanted {
         endpoints: options.endpoints.as_deref(),
@@ -91,7 +92,10 @@ async fn serve(
     }
     let feed = wiring.start(|tls| options.sources_options(tls), &pool, simulated.unwrap_or_default())?;
     let log = log.map(Arc::new);
-    keep_house(&pool, log.as_ref());
+    if let Some(file) = &options.shadow_config_file {
+        shadow(&pool, file, options.allow_experimental_plugins, DefaultProfile::Serve)?;
+    }
+    keep_house(&pool, &feed, log.as_ref(), origin);
 
     let (stop, stopped) = watch::channel(Stage::Running);
     tokio::spawn(signals(stop.clone()));

@@ -148,6 +148,15 @@ pub struct Retry {
     pub error: String,
 }
 
+/// What shadow profiles would have chosen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shadowed {
+    /// `host:port`; `None` where they found nobody.
+    pub endpoint: Option<Arc<str>>,
+    /// Whether they prefer it to the one chosen, rather than to hold the two for equal.
+    pub differs: bool,
+}
+
 /// How the request went on after the decision. Filled in as it happens.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -208,6 +217,8 @@ pub struct Decision {
     pub steps: Steps,
     /// Salted block hashes, when they are recorded.
     pub block_hashes: Option<Box<[u64]>>,
+    /// What the shadow profiles would have chosen, when there are any.
+    pub shadow: Option<Box<Shadowed>>,
     /// What followed.
     pub outcome: Mutex<Outcome>,
 }

@@ -1,6 +1,6 @@
 //! The JSON form of a decision, documented in `docs/api.md`: keys may be added, never renamed.
 
-use super::{CandidateRecord, Decision, Outcome, ProfileRecord, Reason, Retry, Signals, Steps};
+use super::{CandidateRecord, Decision, Outcome, ProfileRecord, Reason, Retry, Shadowed, Signals, Steps};
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, SerializeStruct, Serializer};
 
 /// Milliseconds since the Unix epoch as RFC 3339.
@@ -10,7 +10,7 @@ fn rfc3339(unix_ms: u64) -> String {
 
 impl Serialize for Decision {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut o = s.serialize_struct("Decision", 17)?;
+        let mut o = s.serialize_struct("Decision", 18)?;
         o.serialize_field("id", &self.id.to_string())?;
         o.serialize_field("request_id", &*self.request_id)?;
         o.serialize_field("at", &rfc3339(self.at_unix_ms))?;
@@ -29,7 +29,19 @@ impl Serialize for Decision {
             let hex: Vec<String> = hashes.iter().map(|h| format!("{h:016x}")).collect();
             o.serialize_field("block_hashes", &hex)?;
         }
+        if let Some(shadow) = &self.shadow {
+            o.serialize_field("shadow", &**shadow)?;
+        }
         o.serialize_field("outcome", &*self.outcome.lock())?;
+        o.end()
+    }
+}
+
+impl Serialize for Shadowed {
+    fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+        let mut o = s.serialize_struct("Shadowed", 2)?;
+        o.serialize_field("endpoint", &self.endpoint.as_deref())?;
+        o.serialize_field("differs", &self.differs)?;
         o.end()
     }
 }

@@ -8,7 +8,7 @@ mod ring;
 
 pub use decision::{
     CandidateRecord, Decision, LoraState, MAX_CANDIDATES, Outcome, ProfileColumns, ProfileRecord, Retry, ScorerColumn,
-    Signals, Steps,
+    Shadowed, Signals, Steps,
 };
 pub use id::{DecisionId, DecisionIds};
 pub use reason::Reason;

@@ -43,17 +43,18 @@ impl EndpointsFile {
     }
 
     /// The content, of which a byte more than the limit is read at most, so that a file that is too large is told from one that is not.
+    pub(crate) fn bytes(&self) -> io::Result<Vec<u8>> {
+        let found = std::fs::metadata(&self.path)?;
+        if !found.is_file() {
+            return Err(io::Error::other("not a regular file"));
+        }
+        let mut bytes = Vec::with_capacity((found.len() as usize).min(yaml::MAX_BYTES) + 1);
+        File::open(&self.path)?.take(yaml::MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    }
+
     pub(crate) fn read(&self) -> Result<Vec<u8>, FileError> {
-        let read = || {
-            let found = std::fs::metadata(&self.path)?;
-            if !found.is_file() {
-                return Err(io::Error::other("not a regular file"));
-            }
-            let mut bytes = Vec::with_capacity((found.len() as usize).min(yaml::MAX_BYTES) + 1);
-            File::open(&self.path)?.take(yaml::MAX_BYTES as u64 + 1).read_to_end(&mut bytes)?;
-            Ok(bytes)
-        };
-        read().map_err(|e| self.unreadable(e))
+        self.bytes().map_err(|e| self.unreadable(e))
     }
 
     /// What is valid, and what is not. `None` when the file as a whole cannot be used.

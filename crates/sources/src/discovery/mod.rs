@@ -5,29 +5,18 @@ mod file;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
-use pointsman_core::xxh64;
 use pointsman_fleet::{Change, EndpointMeta, Fleet};
 use tokio::task::JoinHandle;
+
+use crate::follow::Follower;
 
 pub use addresses::{AddressError, endpoints_of};
 pub use file::{EndpointsFile, FileError};
 
-/// Time between two looks at a watched file.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
-/// Time between looks at a file that changed.
-const SETTLING: Duration = Duration::from_millis(100);
-/// Looks in a row that must agree before a change is taken.
-const AGREE: u32 = 1;
-/// The same for a file without content: most often one that a slow writer has opened and not filled yet.
-const AGREE_ON_NOTHING: u32 = 20;
-
 /// Writes fixed endpoints and those of a file into a fleet, and follows the file until dropped.
 ///
-/// The file is looked at by its *path* and compared by its *content*: a rename over it, a removal and a new file, a swapped symbolic link (as
-/// Kubernetes does with mounted maps), a rewrite in place are all the same thing. A change counts when two looks in a row agree, so
-/// that a file caught half written is not taken for a short one; an empty file counts after two seconds.
+/// How changes are told from unfinished writing, see [`Follower`].
 ///
 /// Entries with faults are left out and told in the log. A file that cannot be read, or of which nothing valid is left, changes nothing.
 #[derive(Debug)]
@@ -56,7 +45,7 @@ impl Discovery {
         let bytes = file.read()?;
         let listed = file.parse_strict(&bytes)?;
         tell(&fleet.replace_all([fixed.clone(), listed].concat()));
-        let watching = watch.then(|| tokio::spawn(follow(fleet, fixed, file, xxh64(&bytes))));
+        let watching = watch.then(|| tokio::spawn(follow(fleet, fixed, file, bytes)));
         Ok(Self { watching })
     }
 }
@@ -69,53 +58,18 @@ impl Drop for Discovery {
     }
 }
 
-async fn follow(fleet: Arc<Fleet>, fixed: Vec<EndpointMeta>, file: EndpointsFile, mut applied: u64) {
-    let file = Arc::new(file);
-    let mut readable = true;
+async fn follow(fleet: Arc<Fleet>, fixed: Vec<EndpointMeta>, file: EndpointsFile, known: Vec<u8>) {
+    let read = file.clone();
+    let mut follower = Follower::new(move || read.bytes(), &known);
+    drop(known);
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
-        let bytes = match settled(&file, applied).await {
-            Ok(Some(bytes)) => bytes,
-            Ok(None) => {
-                readable = true;
-                continue;
-            }
-            Err(error) => {
-                if readable {
-                    tracing::warn!(%error, "endpoints file cannot be read; the endpoints stay as they are");
-                }
-                readable = false;
-                continue;
-            }
+        let unreadable = |error: &std::io::Error| {
+            let file = shown(&file.path);
+            tracing::warn!(file, %error, "endpoints file cannot be read; the endpoints stay as they are");
         };
-        readable = true;
-        applied = xxh64(&bytes);
+        let bytes = follower.changed(unreadable).await;
         apply(&fleet, &fixed, &file, &bytes);
     }
-}
-
-/// The content when it differs from what was applied and has stopped changing.
-async fn settled(file: &Arc<EndpointsFile>, applied: u64) -> Result<Option<Vec<u8>>, FileError> {
-    let mut last = look(file).await?;
-    let mut agreed = 0;
-    loop {
-        if xxh64(&last) == applied {
-            return Ok(None);
-        }
-        if agreed >= if last.is_empty() { AGREE_ON_NOTHING } else { AGREE } {
-            return Ok(Some(last));
-        }
-        tokio::time::sleep(SETTLING).await;
-        let now = look(file).await?;
-        agreed = if now == last { agreed + 1 } else { 0 };
-        last = now;
-    }
-}
-
-async fn look(file: &Arc<EndpointsFile>) -> Result<Vec<u8>, FileError> {
-    let read = Arc::clone(file);
-    let looked = tokio::task::spawn_blocking(move || read.read()).await;
-    looked.unwrap_or_else(|gone| Err(file.unreadable(std::io::Error::other(gone))))
 }
 
 fn apply(fleet: &Fleet, fixed: &[EndpointMeta], file: &EndpointsFile, bytes: &[u8]) {

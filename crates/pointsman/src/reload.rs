@@ -1,0 +1,137 @@
+//! Another configuration while the process runs: when its file changes (`--watch-config-file`), or on SIGHUP. And the shadow configuration
+//! (`--shadow-config-file`), which is only scored.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use pointsman_config::{Faults, render};
+use pointsman_plugins::DefaultProfile;
+use pointsman_router::{Pool, Reloaded, data_layers_differ};
+use pointsman_sources::{Follower, ScrapeSource, Sources};
+
+use crate::check::read;
+use crate::failure::{Exit, Failure};
+use crate::terminal::Paint;
+
+/// Where the configuration came from, and how it is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Origin {
+    /// The file; `None` when it was given as text, or not at all.
+    pub(crate) file: Option<PathBuf>,
+    /// What the file held.
+    pub(crate) document: Vec<u8>,
+    pub(crate) allow_experimental: bool,
+    /// What an empty file means.
+    pub(crate) default: DefaultProfile,
+    /// Whether changes of the file are followed.
+    pub(crate) watch: bool,
+}
+
+/// Puts other configurations in force.
+#[derive(Clone)]
+pub(crate) struct Reloader {
+    pool: Arc<Pool>,
+    sources: Arc<Sources>,
+    origin: Arc<Origin>,
+}
+
+impl Reloader {
+    /// Follows the file, where that is wanted.
+    pub(crate) fn start(pool: &Arc<Pool>, sources: &Arc<Sources>, origin: Origin) -> Self {
+        let reloader = Self { pool: Arc::clone(pool), sources: Arc::clone(sources), origin: Arc::new(origin) };
+        if let Some(file) = reloader.origin.file.clone().filter(|_| reloader.origin.watch) {
+            tokio::spawn(reloader.clone().follow(file));
+        }
+        reloader
+    }
+
+    async fn follow(self, file: PathBuf) {
+        let path = file.clone();
+        let look = move || read(&path).map(|(_, bytes)| bytes).map_err(|e| std::io::Error::other(e.to_string()));
+        let mut follower = Follower::new(look, &self.origin.document);
+        loop {
+            let unreadable = |error: &std::io::Error| {
+                tracing::warn!(file = %file.display(), %error, "the configuration file cannot be read; the configuration stays as it is");
+            };
+            let document = follower.changed(unreadable).await;
+            self.put_in_force(document).await;
+        }
+    }
+
+    /// Reads the file again, now.
+    pub(crate) async fn again(&self) {
+        let Some(file) = self.origin.file.clone() else {
+            tracing::info!("there is no configuration file to read again");
+            return;
+        };
+        let found = tokio::task::spawn_blocking(move || read(&file)).await;
+        match found {
+            Ok(Ok((_, document))) => self.put_in_force(document).await,
+            Ok(Err(error)) => tracing::error!(%error, "the configuration stays as it is"),
+            Err(error) => tracing::error!(%error, "the configuration stays as it is"),
+        }
+    }
+
+    /// Compiling takes milliseconds, which no request should wait for.
+    async fn put_in_force(&self, document: Vec<u8>) {
+        let this = self.clone();
+        let _ = tokio::task::spawn_blocking(move || this.reload(&document)).await;
+    }
+
+    fn reload(&self, document: &[u8]) {
+        let Origin { file, allow_experimental, default, .. } = &*self.origin;
+        let name = file.as_deref().map_or_else(String::new, |f| f.display().to_string());
+        if document.iter().all(u8::is_ascii_whitespace) {
+            // At the start an empty file means the default; later it is most likely one that somebody is still writing.
+            tracing::error!(file = name, "the configuration file is empty; the configuration stays as it is");
+            return;
+        }
+        let mut faults = Faults::new();
+        let reloaded = self.pool.reload(document, *allow_experimental, *default, &mut faults, |old, new| {
+            if !data_layers_differ(&old.effective, &new.effective) {
+                return Ok(());
+            }
+            let scrape = ScrapeSource::compile_all(&new.sources).map_err(|e| format!("TLS towards engines: {e}"))?;
+            self.sources.set_scrape(scrape);
+            Ok(())
+        });
+        for warning in faults.sorted().iter().filter(|f| f.severity == pointsman_config::Severity::Warning) {
+            tracing::warn!(file = name, "{warning}");
+        }
+        match reloaded {
+            Reloaded::Unchanged => tracing::info!(file = name, "the configuration says what is in force already"),
+            Reloaded::Applied { version, changes } => {
+                tracing::info!(file = name, version, changes = changes.join("; "), "another configuration is in force");
+            }
+            Reloaded::Refused(why) => {
+                let in_force = self.pool.active().version;
+                tracing::error!(
+                    file = name,
+                    in_force,
+                    why,
+                    "the configuration is refused; the one before stays in force"
+                );
+            }
+        }
+    }
+}
+
+/// Scores the profiles of `file` beside those in force.
+pub(crate) fn shadow(
+    pool: &Pool,
+    file: &Path,
+    allow_experimental: bool,
+    default: DefaultProfile,
+) -> Result<(), Failure> {
+    let (name, bytes) = read(file)?;
+    let mut faults = Faults::new();
+    let taken = pool.shadow(&bytes, allow_experimental, default, &mut faults);
+    if !faults.is_empty() {
+        eprint!("{}", render(&name, &String::from_utf8_lossy(&bytes), &faults, Paint::stderr().is_on()));
+    }
+    if taken {
+        Ok(())
+    } else {
+        Err(Failure::new(format!("the shadow configuration {name} cannot be used")).exit(Exit::No))
+    }
+}

@@ -1,0 +1,150 @@
+//! Another configuration's profiles, scored on live traffic without effect: how often would they have chosen otherwise, and what would have come of it?
+//!
+//! They see the same candidates at the same moment, and read what the plugins of the configuration in force have learned, where type and name are the
+//! same. None of their hooks run: nothing is charged, recorded or learned on their behalf. So what they predict for their own choice
+//! is what was known at that moment, not what a fleet would look like that they had been steering all along.
+
+use crate::pool::Pool;
+use pointsman_config::Faults;
+use pointsman_core::Nanos;
+use pointsman_plugins::{Compiled, DefaultProfile};
+use pointsman_scheduling::record::Shadowed;
+use pointsman_scheduling::{Candidate, Cycle, PrefixMatch, Request, Scope};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::registry::Registry;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+/// Profiles that are scored beside those in force.
+pub struct Shadow {
+    /// What was compiled.
+    pub compiled: Compiled,
+    counts: Arc<Counts>,
+}
+
+impl std::fmt::Debug for Shadow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shadow").field("compiled", &self.compiled).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Agreement {
+    agreement: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct At {
+    choice: &'static str,
+    signal: &'static str,
+}
+
+/// How the two choices compare; sums over all requests for which both found an endpoint.
+#[derive(Default)]
+pub(crate) struct Counts {
+    decisions: Family<Agreement, Counter>,
+    sums: Family<At, Counter<f64, AtomicU64>>,
+}
+
+const AGREEMENTS: [&str; 4] = ["same", "tied", "different", "nobody"];
+const CHOICES: [&str; 2] = ["live", "shadow"];
+const SIGNALS: [&str; 4] = ["predicted_cached_tokens", "waiting", "running", "in_flight"];
+
+impl Counts {
+    pub(crate) fn register(&self, registry: &mut Registry) {
+        let help = "Decisions by whether the shadow profiles chose the same endpoint";
+        registry.register("pointsman_shadow_decisions", help, self.decisions.clone());
+        let help =
+            "Sums over decisions of what was known of the endpoint chosen, live and in the shadow; unknown counts 0";
+        registry.register("pointsman_shadow_chosen", help, self.sums.clone());
+    }
+
+    fn decided(&self, agreement: &'static str) -> u64 {
+        self.decisions.get_or_create(&Agreement { agreement }).get()
+    }
+}
+
+impl Shadow {
+    /// Schedules the request once more, and compares. `live` is the candidate chosen, `cached` the prompt tokens it is believed to hold.
+    pub(crate) fn compare(
+        &self,
+        pool: &Pool,
+        request: &Request,
+        all: Scope<'_>,
+        (now, seed): (Nanos, u64),
+        (live, cached): (u32, u64),
+    ) -> Shadowed {
+        let mut facts = self.compiled.columns.facts();
+        self.compiled.producers.iter().for_each(|p| p.produce(request, all, now, &mut facts));
+        let cycle = Cycle { request, facts: &facts, now, peer: None, seed };
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let scheduled = self.compiled.scheduler.schedule(&cycle, all, &mut rng, &*pool.clock);
+        let run = scheduled.primary_run().filter(|run| !run.picked.is_empty());
+        let Some(run) = run else {
+            self.counts.decisions.get_or_create(&Agreement { agreement: "nobody" }).inc();
+            return Shadowed { endpoint: None, differs: true };
+        };
+        let pick = run.picked[0];
+        let agreement = match pick {
+            _ if pick == live => "same",
+            _ if run.ties.contains(&live) => "tied",
+            _ => "different",
+        };
+        self.counts.decisions.get_or_create(&Agreement { agreement }).inc();
+        let tokens = request.prompt_tokens();
+        let held = facts.any::<PrefixMatch>().and_then(|p| p.get(pick as usize)).map_or(0, |p| p.tokens(tokens));
+        for (choice, candidate, cached) in [("live", live, cached), ("shadow", pick, held)] {
+            let c: &Candidate<'_> = &all.all[candidate as usize];
+            let values = [cached as f64, c.waiting().unwrap_or(0.0), c.running().unwrap_or(0.0), c.in_flight as f64];
+            for (signal, value) in SIGNALS.into_iter().zip(values).filter(|(_, value)| *value > 0.0) {
+                self.counts.sums.get_or_create(&At { choice, signal }).inc_by(value);
+            }
+        }
+        let endpoint = all.all[pick as usize].endpoint;
+        Shadowed { endpoint: Some(Arc::clone(endpoint.meta.host_port_shared())), differs: agreement == "different" }
+    }
+}
+
+impl Pool {
+    /// Scores the profiles of `document` on every request from now on, without effect. `false` when the document has faults.
+    pub fn shadow(
+        &self,
+        document: &[u8],
+        allow_experimental: bool,
+        default: DefaultProfile,
+        faults: &mut Faults,
+    ) -> bool {
+        let Some(compiled) = self.recompile(document, allow_experimental, default, faults) else { return false };
+        self.shadow.store(Some(Arc::new(Shadow { compiled, counts: Arc::clone(&self.shadow_counts) })));
+        true
+    }
+
+    /// How often the shadow profiles would have chosen otherwise, and what was known of the endpoints; `None` without any.
+    #[must_use]
+    pub fn shadow_report(&self) -> Option<Value> {
+        let shadow = self.shadow.load_full()?;
+        let counts = &shadow.counts;
+        let by: Vec<(&str, u64)> = AGREEMENTS.iter().map(|a| (*a, counts.decided(a))).collect();
+        let all: u64 = by.iter().map(|(_, n)| n).sum();
+        let compared = all - by[3].1;
+        let share = |n: u64| if all == 0 { Value::Null } else { json!(n as f64 / all as f64) };
+        let mean = |choice: &'static str| {
+            let of = |signal: &'static str| {
+                let sum = counts.sums.get_or_create(&At { choice, signal }).get();
+                if compared == 0 { Value::Null } else { json!(sum / compared as f64) }
+            };
+            Value::Object(SIGNALS.into_iter().map(|s| (s.to_owned(), of(s))).collect())
+        };
+        let [live, shadowed] = CHOICES.map(mean);
+        Some(json!({
+            "decisions": all,
+            "same": by[0].1, "tied": by[1].1, "different": by[2].1, "nobody": by[3].1,
+            "different_share": share(by[2].1),
+            "mean": {"live": live, "shadow": shadowed},
+            "config": shadow.compiled.effective,
+        }))
+    }
+}
