@@ -7,9 +7,10 @@ use crate::data_layer::topology_extractor::TopologyKeys;
 use crate::learned::{Learned, LearnedStates};
 use crate::parsers::Claims;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
+use crate::producers::token_producer::render::Render;
 use pointsman_config::{Faults, Params, Span};
 use pointsman_scheduling::{
-    Admitter, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction,
+    Admitter, Batcher, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction,
     Picker, PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId, UncachedTokens,
     UsageHook,
 };
@@ -58,6 +59,12 @@ pub struct Instance {
     pub prefix: Option<Arc<ApproxPrefixCacheProducer>>,
     /// What pictures and videos are taken to cost, of a token producer.
     pub estimate: Option<EstimateOptions>,
+    /// Who renders prompts, of a token producer.
+    pub render: Option<Arc<Render>>,
+    /// Holds requests back to place several together.
+    pub batcher: Option<Arc<dyn Batcher>>,
+    /// How it wants prompts cut into blocks, where no prefix index says.
+    pub blocks: Option<Blocks>,
 }
 
 impl Instance {
@@ -74,6 +81,22 @@ impl Instance {
     /// An instance that only picks.
     pub fn picker(picker: impl Picker + 'static) -> Self {
         Self { picker: Some(Arc::new(picker)), ..Self::default() }
+    }
+}
+
+/// How prompts are cut into blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// Tokens in a block.
+    pub tokens: u32,
+    /// Blocks of a prompt that are hashed; `usize::MAX` means all.
+    pub most: usize,
+}
+
+impl Default for Blocks {
+    /// None are hashed.
+    fn default() -> Self {
+        Self { tokens: 64, most: 0 }
     }
 }
 

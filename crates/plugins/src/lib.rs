@@ -22,5 +22,6 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 
+pub use build::Blocks;
 pub use compile::{CompileOptions, Compiled, CompiledSource, DefaultProfile, NamedPlugin, compile};
 pub use learned::{Learned, LearnedStates};

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use pointsman_fleet::EndpointMeta;
 use pointsman_plugins::Compiled;
-use pointsman_router::Pool;
+use pointsman_router::{Pool, PoolOptions};
 use pointsman_sources::{
-    Counters, Discovery, EndpointsFile, ScrapeSource, Sources, SourcesOptions, TlsClient, TlsOptions, endpoints_of,
+    Counters, Discovery, EndpointsFile, Renderers, RuntimeTimer, ScrapeSource, Sources, SourcesOptions, TlsClient, TlsOptions, endpoints_of,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -107,6 +107,13 @@ impl Drop for Feed {
 
 fn unusable(error: pointsman_sources::FileError) -> Failure {
     Failure::new("the endpoints file cannot be used").why(error).exit(Exit::No)
+}
+
+/// With what requests may wait for, on this runtime.
+pub(crate) fn with_waits(options: PoolOptions) -> PoolOptions {
+    let timer = RuntimeTimer(Arc::clone(&options.clock));
+    let render = Renderers::new(tokio::runtime::Handle::current());
+    PoolOptions { timer: Some(Arc::new(timer)), render: Some(Arc::new(render)), ..options }
 }
 
 /// Scrape errors on the pool's metrics page.

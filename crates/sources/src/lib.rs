@@ -7,6 +7,8 @@
 //! * **health**: is it there and able, asked at the path of its engine kind? [`HealthOptions`]; owner of [`Condition::Probe`](pointsman_fleet::Condition::Probe);
 //! * **models**: the list of models it serves.
 //!
+//! Beside that, [`Renderers`] posts prompts to be tokenized, and [`RuntimeTimer`] waits, on behalf of requests.
+//!
 //! [`Discovery`] says who the endpoints are: fixed addresses ([`endpoints_of`]) and a watched file ([`EndpointsFile`]).
 //!
 //! What is missing degrades, nothing here fails a request: a page that cannot be fetched leaves the last reading to age, a file that cannot
@@ -22,14 +24,18 @@ mod health;
 mod http;
 mod models;
 mod page;
+mod render;
 mod schedule;
 mod scrape;
 mod shard;
+mod timer;
 
 pub use discovery::{AddressError, Discovery, EndpointsFile, FileError, endpoints_of};
 pub use feed::{Sources, SourcesOptions, SourcesStats};
 pub use follow::Follower;
 pub use health::HealthOptions;
 pub use http::{FetchError, PageAt, TlsClient, TlsError, TlsOptions};
+pub use render::Renderers;
 pub use schedule::SHORTEST_TICK;
 pub use scrape::{Counters, Extracted, Extractor, Missing, ScrapeSource};
+pub use timer::RuntimeTimer;

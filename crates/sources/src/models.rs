@@ -7,7 +7,7 @@ use pointsman_fleet::Endpoint;
 use pointsman_plugins::data_layer::models_data_extractor::models;
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::http::{Client, FetchError, Get, Peer};
+use crate::http::{Ask, Client, FetchError, Peer};
 use crate::shard::Shared;
 
 /// Time between two looks while the engine does not answer.
@@ -21,13 +21,13 @@ const DEADLINE: Duration = Duration::from_secs(2);
 /// be put out for that, and is asked again before long.
 pub(crate) async fn watch(endpoint: Arc<Endpoint>, interval: Duration, shared: Arc<Shared>) {
     let peer = Peer::api(&endpoint.meta, &shared.tls);
-    let get = Get::new(&peer, "/v1/models", "application/json");
+    let get = Ask::get(&peer, "/v1/models", "application/json");
     let mut client = Client::new(peer, Arc::clone(&shared.connects));
     let interval = interval.max(SHORTEST);
     loop {
         let begun = Instant::now();
         let mut page = shared.pages.take();
-        let fetched = match timeout(DEADLINE, client.get(&get, &mut page)).await {
+        let fetched = match timeout(DEADLINE, client.ask(&get, &mut page)).await {
             Ok(fetched) => fetched,
             Err(_) => Err(FetchError::Late(DEADLINE)),
         };

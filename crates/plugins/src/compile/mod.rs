@@ -9,17 +9,18 @@ mod declare;
 mod effective;
 mod sources;
 
-use crate::build::{Activation, Instance};
+use crate::build::{Activation, Blocks, Instance};
 use crate::data_layer::extractor::Extractor;
 use crate::data_layer::file_discovery::FileDiscovery;
 use crate::data_layer::source::DataSource;
 use crate::learned::LearnedStates;
 use crate::parsers::ParserTable;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
+use crate::producers::token_producer::render::Render;
 use crate::table::Catalogue;
 use pointsman_config::{Faults, check};
 use pointsman_scheduling::{
-    Admitter, Columns, Hooks, Named, Producer, RequestHook, ResponseHook, Scheduler, UsageHook,
+    Admitter, Batcher, Columns, Hooks, Named, Producer, RequestHook, ResponseHook, Scheduler, UsageHook,
 };
 use pointsman_wire::body::EstimateOptions;
 use std::sync::Arc;
@@ -98,6 +99,12 @@ pub struct Compiled {
     pub prefix: Vec<Arc<ApproxPrefixCacheProducer>>,
     /// What pictures and videos are taken to cost: of the first token producer, else the defaults.
     pub estimate: EstimateOptions,
+    /// Who renders prompts, of the first token producer that says; otherwise tokens are estimated.
+    pub render: Option<Arc<Render>>,
+    /// Whoever holds requests back.
+    pub batchers: Vec<Named<dyn Batcher>>,
+    /// How prompts are cut into blocks where there is no prefix index.
+    blocks: Option<Blocks>,
     /// Whether any plugin reads tokens: without, bodies are not hashed.
     pub reads_tokens: bool,
     /// Pages that endpoints are asked for.
@@ -110,6 +117,17 @@ pub struct Compiled {
     pub activations: Vec<Activation>,
     /// Every instance, in order.
     pub plugins: Vec<NamedPlugin>,
+}
+
+impl Compiled {
+    /// How prompts are cut into blocks now: as the first prefix index wants it, else as whoever compares prompts in another way.
+    #[must_use]
+    pub fn blocks(&self) -> Blocks {
+        match self.prefix.first().filter(|_| self.reads_tokens) {
+            Some(index) => Blocks { tokens: index.state.block_tokens(), most: index.max_blocks() },
+            None => self.blocks.unwrap_or_default(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Compiled {

@@ -8,6 +8,7 @@ mod in_flight;
 mod pool;
 mod prefix;
 mod process;
+mod rendered;
 mod requests;
 mod scheduler;
 mod series;
@@ -26,10 +27,12 @@ use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_plugins::Compiled;
 use pointsman_plugins::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use pointsman_scheduling::{Facts, Named, ProfileHandler, Request, Timing};
+use pointsman_plugins::producers::token_producer::render::RenderError;
 use prefix::PrefixMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
+use rendered::Rendered;
 use requests::Requests;
 use scheduler::SchedulerMetrics;
 use std::fmt;
@@ -45,6 +48,7 @@ pub struct Metrics {
     pool: pool::PoolGauges,
     prefix: PrefixMetrics,
     disaggregation: Disaggregation,
+    rendered: Rendered,
     retries: Counter,
     bodyless: Counter,
 }
@@ -84,6 +88,7 @@ impl Metrics {
         let pool = pool::PoolGauges::new(pool, stale_after, &mut families);
         let prefix = PrefixMetrics::new(&mut families);
         let disaggregation = Disaggregation::new(&mut families);
+        let rendered = Rendered::new(&mut families);
         let retries = Counter::default();
         registry.register(
             "pointsman_retries",
@@ -97,7 +102,17 @@ impl Metrics {
             bodyless.clone(),
         );
         process::register(&mut registry);
-        Self { registry: Mutex::new(registry), requests, scheduler, pool, prefix, disaggregation, retries, bodyless }
+        Self {
+            registry: Mutex::new(registry),
+            requests,
+            scheduler,
+            pool,
+            prefix,
+            disaggregation,
+            rendered,
+            retries,
+            bodyless,
+        }
     }
 
     /// Registers further collectors, such as a transport's own.
@@ -182,6 +197,11 @@ impl Metrics {
     /// A request is served by engines of these kinds, says the profile handler.
     pub(crate) fn disaggregated(&self, handler: &Named<dyn ProfileHandler>, model: &str, kind: &'static str) {
         self.disaggregation.decided((&handler.type_name, &handler.name), model, kind);
+    }
+
+    /// A prompt was rendered, or was not for this reason.
+    pub(crate) fn rendered(&self, error: Option<&RenderError>, took: Duration) {
+        self.rendered.rendered(error, took);
     }
 
     pub(crate) fn attempt_failed(&self, model: &str) {

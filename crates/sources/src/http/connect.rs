@@ -80,6 +80,12 @@ impl Peer {
         }
     }
 
+    /// A server that is no endpoint.
+    pub(crate) fn at(host: &str, port: u16, tls: Option<TlsClient>) -> Self {
+        let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        Self { host: host.to_owned(), port, authority, tls }
+    }
+
     /// Where an endpoint has a page. `None`: nowhere, as the address that it would be at is not known.
     pub(crate) fn of_page(meta: &EndpointMeta, at: &PageAt, tls: &TlsClient) -> Option<Self> {
         let mut peer = Self::api(meta, tls);

@@ -11,7 +11,7 @@ use pointsman_plugins::data_layer::source::Page;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::health::Probe;
-use crate::http::{Client, Discard, FetchError, Get, Peer};
+use crate::http::{Ask, Client, Discard, FetchError, Peer};
 use crate::page::Page as Fetched;
 use crate::schedule::Beat;
 use crate::scrape::complaint::{Complaint, Reading};
@@ -47,7 +47,7 @@ impl ScrapeTask {
             Page::Metrics => ACCEPT,
             Page::Models => "application/json",
         };
-        let get = Get::new(&peer, &source.path, accept);
+        let get = Ask::get(&peer, &source.path, accept);
         let mut client = Client::new(peer, Arc::clone(&shared.connects));
         let stats = &shared.stats;
         let mut pause = Duration::ZERO;
@@ -89,13 +89,13 @@ impl ScrapeTask {
         }
     }
 
-    async fn once(&self, client: &mut Client, get: &Get) -> Result<Reading, FetchError> {
+    async fn once(&self, client: &mut Client, get: &Ask) -> Result<Reading, FetchError> {
         if self.source.extractors.is_empty() {
-            let status = client.get(get, &mut Discard::default()).await?;
+            let status = client.ask(get, &mut Discard::default()).await?;
             return if status == 200 { Ok(Reading::COMPLETE) } else { Err(FetchError::Status(status.as_u16())) };
         }
         let mut page = self.shared.pages.take();
-        let status = client.get(get, &mut page).await?;
+        let status = client.ask(get, &mut page).await?;
         if status != 200 {
             return Err(FetchError::Status(status.as_u16()));
         }
