@@ -37,6 +37,7 @@ pub static TABLE: &[Row] = &[
     producers::approx_prefix_cache_producer::ROW,
     producers::approx_prefix_cache_producer::MULTICLUSTER_ROW,
     producers::inflight_load_producer::ROW,
+    producers::burst_prefix_cache_producer::ROW,
     // Parsers
     parsers::openai_parser::ROW,
     parsers::anthropic_parser::ROW,
@@ -88,7 +89,6 @@ pub static TABLE: &[Row] = &[
     later("mm-embeddings-cache-scorer", &[Kind::Scorer], Stability::Beta),
     later("latency-scorer", &[Kind::Scorer], Stability::Beta),
     later("precise-prefix-cache-producer", &[Kind::Producer, Kind::Extractor], Stability::Beta),
-    later("burst-prefix-cache-producer", &[Kind::Producer], Stability::Alpha),
     later("p2p-source-producer", &[Kind::Producer], Stability::Alpha),
     later("mm-embeddings-cache-producer", &[Kind::Producer], Stability::Beta),
     later("session-id-producer", &[Kind::Producer], Stability::Beta),

@@ -1,5 +1,6 @@
 //! Producers: facts attached to a request before it is scheduled.
 
 pub mod approx_prefix_cache_producer;
+pub mod burst_prefix_cache_producer;
 pub mod inflight_load_producer;
 pub mod token_producer;

@@ -40,6 +40,8 @@ pub(crate) struct Seen {
     pub(crate) open: AtomicUsize,
     pub(crate) requests: Mutex<HashMap<String, usize>>,
     pub(crate) replies: Mutex<HashMap<String, Reply>>,
+    /// Heads and bodies of requests that had one.
+    pub(crate) posted: Mutex<Vec<(String, String)>>,
 }
 
 /// Stops when dropped, with its connections.
@@ -111,11 +113,16 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, seen: &Seen) {
     let mut byte = [0; 512];
     while let Ok(n @ 1..) = stream.read(&mut byte).await {
         head.extend_from_slice(&byte[..n]);
-        if !head.ends_with(b"\r\n\r\n") {
+        let Some(end) = head.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4) else { continue };
+        let text = String::from_utf8_lossy(&head[..end]).into_owned();
+        let length = text.lines().find_map(|l| l.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+        if head.len() < end + length.unwrap_or(0) {
             continue;
         }
-        let text = String::from_utf8_lossy(&head).into_owned();
         let path = text.split(' ').nth(1).unwrap_or_default().to_owned();
+        if length.is_some() {
+            seen.posted.lock().push((text, String::from_utf8_lossy(&head[end..]).into_owned()));
+        }
         head.clear();
         *seen.requests.lock().entry(path.clone()).or_default() += 1;
         let reply = seen.replies.lock().get(&path).cloned();
