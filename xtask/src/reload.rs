@@ -166,7 +166,7 @@ fn prompt(kind: &str, number: u64) -> Bytes {
         "prompt": text,
         "max_tokens": 8,
         "ignore_eos": true,
-        "stream": number % 2 == 0,
+        "stream": number.is_multiple_of(2),
     });
     Bytes::from(body.to_string())
 }
@@ -226,9 +226,9 @@ async fn change(client: &Client, gateway: &Gateway, file: &Path, times: u32) -> 
                 break Value::Null;
             }
         };
-        let became = config["lastReload"]["result"].as_str().unwrap_or("not taken");
+        let became = config["last_reload"]["result"].as_str().unwrap_or("not taken");
         if became != result {
-            changes.wrong.push(format!("document {n} should be {result}, and was {became}: {}", config["lastReload"]));
+            changes.wrong.push(format!("document {n} should be {result}, and was {became}: {}", config["last_reload"]));
         }
         changes.versions = config["version"].as_u64().unwrap_or(changes.versions);
         if n == times / 4 {

@@ -81,7 +81,7 @@ pub(crate) fn answer(view: &impl View, guard: &Guard, ask: &Ask<'_>) -> Reply {
         "/metrics" => only(ask, read, |ask| metrics(view, ask.headers)),
         "/api/config" => only(ask, read, |_| {
             let (version, config) = view.config();
-            json_reply(&json!({"version": version, "config": config, "lastReload": view.last_reload()}))
+            json_reply(&json!({"version": version, "config": config, "last_reload": view.last_reload()}))
         }),
         "/api/shadow" => only(ask, read, |_| match view.shadow() {
             Some(report) => json_reply(&report),

@@ -65,6 +65,7 @@ fn decision(n: u64, fleet: &Snapshot) -> Arc<Decision> {
         profiles: Box::new([]),
         steps: Steps::default(),
         block_hashes: None,
+        shadow: None,
         outcome: Mutex::new(Outcome::default()),
     })
 }
@@ -198,7 +199,7 @@ async fn endpoints_have_every_promised_key_and_null_for_what_is_unknown() {
 async fn the_configuration_comes_with_its_version() {
     let (address, _) = started(yard(), Guard::default()).await;
     let config = ask(address, "GET", "/api/config", "").await.json();
-    assert_eq!(config, json!({"version": 7, "config": {"kind": "EndpointPickerConfig"}}));
+    assert_eq!(config, json!({"version": 7, "config": {"kind": "EndpointPickerConfig"}, "last_reload": null}));
 }
 
 #[tokio::test]

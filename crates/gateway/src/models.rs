@@ -59,7 +59,7 @@ pub(crate) async fn merged(shared: &Arc<Shared>, headers: &HeaderMap) -> Respons
 async fn fetch(shared: &Shared, endpoint: Arc<Endpoint>, outgoing: &Outgoing, deadline: Instant) -> Option<Told> {
     let ask = async {
         let link = shared.links.of(&endpoint);
-        let (response, sender) = shared.send(&endpoint, &link, outgoing, &[]).await.ok()?;
+        let (response, sender) = shared.send(&endpoint, &link, outgoing, &[], &[]).await.ok()?;
         let (parts, body) = response.into_parts();
         let body = Limited::new(body, MAX_LIST).collect().await.ok()?.to_bytes();
         link.give_back(sender);

@@ -1,6 +1,7 @@
 //! Another configuration while the process runs: when its file changes (`--watch-config-file`), or on SIGHUP. And the shadow configuration
 //! (`--shadow-config-file`), which is only scored.
 
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -127,7 +128,8 @@ pub(crate) fn shadow(
     let mut faults = Faults::new();
     let taken = pool.shadow(&bytes, allow_experimental, default, &mut faults);
     if !faults.is_empty() {
-        eprint!("{}", render(&name, &String::from_utf8_lossy(&bytes), &faults, Paint::stderr().is_on()));
+        let text = render(&name, &String::from_utf8_lossy(&bytes), &faults, Paint::stderr().is_on());
+        std::io::stderr().write_all(text.as_bytes())?;
     }
     if taken {
         Ok(())

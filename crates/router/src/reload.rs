@@ -182,7 +182,7 @@ pub fn data_layers_differ(old: &Value, new: &Value) -> bool {
 
 /// How two effective documents differ, a line each: `path: old -> new`. Lists of named things are compared by name, not by place.
 #[must_use]
-pub fn changes(old: &Value, new: &Value) -> Vec<String> {
+fn changes(old: &Value, new: &Value) -> Vec<String> {
     let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
     flatten(old, String::new(), &mut before);
     flatten(new, String::new(), &mut after);

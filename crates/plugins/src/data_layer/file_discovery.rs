@@ -25,6 +25,7 @@ pub(super) const PARAMS: &[Param] = &[
 /// Its row.
 pub const ROW: Row = Row {
     params: PARAMS,
+    example: "{path: /etc/epp/endpoints.yaml, watchFile: true}",
     build: Some(|b| build(b, false)),
     ..Row::new("file-discovery", &[Kind::Discovery], Stability::Beta, "Takes endpoints from a file.")
 };

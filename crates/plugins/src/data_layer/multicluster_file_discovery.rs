@@ -9,6 +9,7 @@ use crate::row::{Kind, Row, Stability};
 /// Its row.
 pub const ROW: Row = Row {
     params: PARAMS,
+    example: "{path: /etc/epp/clusters.yaml, watchFile: true}",
     build: Some(|b| build(b, true)),
     ..Row::new(
         "multicluster-file-discovery",

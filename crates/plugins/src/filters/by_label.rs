@@ -61,6 +61,7 @@ pub const ROW: Row = Row {
         Param::new("allowsNoLabel", ParamKind::Bool, "Whether an endpoint without the label passes.").default("false"),
     ],
     deprecated: Some("use `label-selector-filter`, or a role filter"),
+    example: "{label: llm-d.ai/role, validValues: [decode], allowsNoLabel: true}",
     build: Some(build),
     ..Row::new(
         "by-label",

@@ -95,6 +95,7 @@ pub const ROW: Row = Row {
             .default("\"inflight-load-producer\""),
     ],
     needs: &[Need::named(DataKind::InFlightLoad, "inFlightLoadProducerName"), Need::required(DataKind::EngineMetrics)],
+    example: "{conditions: [{metric: waiting-queue, maxValue: 50}], fallbackOnEmpty: true}",
     build: Some(build),
     ..Row::new(
         "utilization-filter",

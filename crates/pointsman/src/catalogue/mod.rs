@@ -109,11 +109,13 @@ const SECTIONS: &[(Kind, &str)] = &[
     (Kind::Eviction, "Eviction"),
 ];
 
-/// The rows of a section: those for which it is the first that fits, so that each is listed once.
+/// The rows of a section: those for which it is the first that fits, so that each is listed once. A saturation detector filters too.
 fn section(kind: Kind) -> impl Iterator<Item = &'static Row> {
-    TABLE
-        .iter()
-        .filter(move |row| SECTIONS.iter().find(|(k, _)| row.kinds.contains(k)).is_some_and(|(k, _)| *k == kind))
+    let fits = |row: &Row| {
+        let detects = row.kinds.contains(&Kind::SaturationDetector).then_some(Kind::SaturationDetector);
+        detects.or_else(|| SECTIONS.iter().map(|(k, _)| *k).find(|k| row.kinds.contains(k)))
+    };
+    TABLE.iter().filter(move |row| fits(row) == Some(kind))
 }
 
 /// Whether a type can be used, in a word.

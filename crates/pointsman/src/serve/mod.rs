@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pointsman_gateway::Gateway;
-use pointsman_plugins::LearnedStates;
+use pointsman_plugins::{DefaultProfile, LearnedStates};
 use pointsman_router::Pool;
 use tokio::net::TcpListener;
 use tokio::sync::watch;

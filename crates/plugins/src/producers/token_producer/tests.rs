@@ -11,7 +11,8 @@ fn compiled(parameters: &str) -> (Option<Compiled>, Vec<String>) {
     let options = CompileOptions { allow_experimental: false, default: DefaultProfile::Epp, states: Arc::default() };
     let mut faults = Faults::new();
     let compiled = compile(text.as_bytes(), &options, &mut faults);
-    let said = faults.iter().map(ToString::to_string).filter(|f| f.contains("estimate") || f.contains("vllm"));
+    let ours = ["estimate", "vllm", "modelName"];
+    let said = faults.iter().map(ToString::to_string).filter(|f| ours.iter().any(|word| f.contains(word)));
     (compiled, said.collect())
 }
 
