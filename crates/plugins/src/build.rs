@@ -10,9 +10,9 @@ use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use crate::producers::token_producer::render::Render;
 use pointsman_config::{Faults, Params, Span};
 use pointsman_scheduling::{
-    Admitter, Batcher, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction,
-    Picker, PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId, UncachedTokens,
-    UsageHook,
+    Admitter, Batcher, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens,
+    LatencyPrediction, Picker, PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId,
+    UncachedTokens, UsageHook,
 };
 use pointsman_wire::body::EstimateOptions;
 use std::collections::HashMap;

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use pointsman_fleet::EndpointMeta;
 use pointsman_plugins::Compiled;
+use pointsman_plugins::producers::token_producer::render::RenderClient;
 use pointsman_router::{Pool, PoolOptions};
 use pointsman_sources::{
-    Counters, Discovery, EndpointsFile, Renderers, RuntimeTimer, ScrapeSource, Sources, SourcesOptions, TlsClient, TlsOptions, endpoints_of,
+    Counters, Discovery, EndpointsFile, Renderers, RuntimeTimer, ScrapeSource, Sources, SourcesOptions, TlsClient,
+    TlsOptions, endpoints_of, warm_up,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -110,10 +112,13 @@ fn unusable(error: pointsman_sources::FileError) -> Failure {
 }
 
 /// With what requests may wait for, on this runtime.
-pub(crate) fn with_waits(options: PoolOptions) -> PoolOptions {
+pub(crate) fn with_waits(options: PoolOptions, compiled: &Compiled) -> PoolOptions {
     let timer = RuntimeTimer(Arc::clone(&options.clock));
-    let render = Renderers::new(tokio::runtime::Handle::current());
-    PoolOptions { timer: Some(Arc::new(timer)), render: Some(Arc::new(render)), ..options }
+    let renderers: Arc<dyn RenderClient> = Arc::new(Renderers::new(tokio::runtime::Handle::current()));
+    if let Some(render) = &compiled.render {
+        tokio::spawn(warm_up(Arc::clone(&renderers), Arc::clone(render)));
+    }
+    PoolOptions { timer: Some(Arc::new(timer)), render: Some(renderers), ..options }
 }
 
 /// Scrape errors on the pool's metrics page.

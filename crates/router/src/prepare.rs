@@ -17,7 +17,7 @@ use crate::read::Reading;
 use crate::resolve::{Resolved, locate, resolve};
 use bytes::Bytes;
 use pointsman_core::{Nanos, Refusal};
-use pointsman_plugins::producers::token_producer::render::{self, Rendering, RenderError};
+use pointsman_plugins::producers::token_producer::render::{self, RenderError, Rendering};
 use pointsman_scheduling::{Producer, Scope};
 use pointsman_wire::body::ParsedBody;
 use std::future::Future;

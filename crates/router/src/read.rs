@@ -75,7 +75,10 @@ impl Reading {
             _ => compiled.estimate.clone(),
         };
         let reader = (api.is_read() && coding != Coding::Other).then(|| {
-            Box::new(BodyReader::new(api, ReadOptions { block_tokens: blocks.tokens as usize, max_blocks: blocks.most, estimate }))
+            Box::new(BodyReader::new(
+                api,
+                ReadOptions { block_tokens: blocks.tokens as usize, max_blocks: blocks.most, estimate },
+            ))
         });
         let trace = pool.tracer.as_ref().map(|tracer| Trace::begin(tracer, &head, &pool.clock));
         Self {

@@ -51,7 +51,8 @@ fn bench(config: &str) -> Bench {
     let how = CompileOptions { allow_experimental: true, default: DefaultProfile::Epp, states: Arc::clone(&states) };
     let mut faults = Faults::new();
     let compiled = compile(config.as_bytes(), &how, &mut faults);
-    let compiled = compiled.unwrap_or_else(|| panic!("{:?}", faults.iter().map(ToString::to_string).collect::<Vec<_>>()));
+    let compiled =
+        compiled.unwrap_or_else(|| panic!("{:?}", faults.iter().map(ToString::to_string).collect::<Vec<_>>()));
     let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
     let answer = Mutex::new(Err(RenderError::Failed("connection refused".to_owned())));
     let renderer = Arc::new(Renderer { answer, asked: Mutex::default() });
@@ -137,7 +138,8 @@ fn tokens_are_those_of_the_rendered_prompt() {
 #[test]
 fn texts_of_the_same_tokens_share_what_an_endpoint_holds() {
     let bench = bench(RENDERED);
-    *bench.renderer.answer.lock() = Ok(Bytes::from(format!("[{{\"token_ids\":{:?}}}]", (0..640).collect::<Vec<u32>>())));
+    *bench.renderer.answer.lock() =
+        Ok(Bytes::from(format!("[{{\"token_ids\":{:?}}}]", (0..640).collect::<Vec<u32>>())));
     let mut first = bench.send(r#"{"model":"m","prompt":"one spelling"}"#);
     first.dispatched();
     let second = bench.send(r#"{"model":"m","prompt":"another spelling"}"#);

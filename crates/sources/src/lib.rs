@@ -35,7 +35,7 @@ pub use feed::{Sources, SourcesOptions, SourcesStats};
 pub use follow::Follower;
 pub use health::HealthOptions;
 pub use http::{FetchError, PageAt, TlsClient, TlsError, TlsOptions};
-pub use render::Renderers;
+pub use render::{Renderers, warm_up};
 pub use schedule::SHORTEST_TICK;
 pub use scrape::{Counters, Extracted, Extractor, Missing, ScrapeSource};
 pub use timer::RuntimeTimer;

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -21,6 +22,11 @@ use crate::page::Pages;
 const AT_A_TIME: usize = 64;
 /// Connections to one server that are kept while nothing is asked.
 const KEPT: usize = 16;
+
+/// Tries to get a server ready.
+const WARM_UPS: u32 = 24;
+/// Time between two of them.
+const BETWEEN_WARM_UPS: Duration = Duration::from_secs(5);
 
 /// Posts prompts over HTTP.
 #[derive(Debug)]
@@ -84,6 +90,27 @@ impl RenderClient for Renderers {
             (&mut task.0).await.unwrap_or_else(|e| Err(RenderError::Failed(e.to_string())))
         })
     }
+}
+
+/// Lets a server get ready before the first request needs it: a small chat, again and again until it is rendered, then one with an image, which a model without
+/// eyes may refuse. Nothing depends on it.
+pub async fn warm_up(client: Arc<dyn RenderClient>, render: Arc<Render>) {
+    for _ in 0..WARM_UPS {
+        match client.post(render.warm_up(false)).await {
+            Ok(_) => {
+                let images = client.post(render.warm_up(true)).await.is_ok();
+                tracing::info!(host = render.host, port = render.port, images, "prompts can be rendered");
+                return;
+            }
+            Err(error) => tracing::debug!(%error, "the render server is not ready yet"),
+        }
+        tokio::time::sleep(BETWEEN_WARM_UPS).await;
+    }
+    tracing::warn!(
+        host = render.host,
+        port = render.port,
+        "the render server is still not ready; tokens are estimated"
+    );
 }
 
 fn failed(error: FetchError) -> RenderError {

@@ -57,7 +57,11 @@ async fn gpu_utilization_is_an_attribute_and_its_absence_no_fault_of_the_engine(
     drop(exporter);
     until("failing", || fed.count.types() == ["dcgm-data-source"]).await;
     pause(200).await;
-    assert_eq!((utilization(), endpoint.engine.last_error()), (Some(0.62), None), "what was known ages, it does not go");
+    assert_eq!(
+        (utilization(), endpoint.engine.last_error()),
+        (Some(0.62), None),
+        "what was known ages, it does not go"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -104,7 +108,10 @@ async fn a_peer_cluster_is_read_by_what_its_picker_exports() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pages_of_different_kinds_keep_their_own_pace() {
     let engine = Engine::start().await;
-    engine.reply("/metrics", Reply::ok(PAGE)).reply("/slow", Reply::Silence).reply("/quick", Reply::ok(r#"{"data":[]}"#));
+    engine
+        .reply("/metrics", Reply::ok(PAGE))
+        .reply("/slow", Reply::Silence)
+        .reply("/quick", Reply::ok(r#"{"data":[]}"#));
     let scrape = declared(
         &[
             "{name: quick, type: models-data-source, parameters: {path: /quick, interval: 50ms}}",

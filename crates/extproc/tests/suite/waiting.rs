@@ -53,8 +53,7 @@ fn bench() -> Bench {
     let how = CompileOptions { allow_experimental: false, default: DefaultProfile::Epp, states: Arc::default() };
     let compiled = compile(CONFIG.as_bytes(), &how, &mut pointsman_config::Faults::new()).expect("a good document");
     let renderer = Arc::new(Renderer::default());
-    let options =
-        PoolOptions { states: how.states, render: Some(renderer.clone()), ..PoolOptions::default() };
+    let options = PoolOptions { states: how.states, render: Some(renderer.clone()), ..PoolOptions::default() };
     let pool = Pool::new(options, compiled);
     let name = pointsman_core::EndpointName::new("default", "a");
     pool.fleet.upsert(pointsman_fleet::EndpointMeta::new(name, "10.0.0.1", 8000));
@@ -79,9 +78,11 @@ impl Bench {
     fn request(&mut self, end: bool) {
         let headers = json!([[":method", "POST"], [":path", "/v1/completions"], ["x-request-id", "r"]]);
         let modes = json!({"request_body_mode": "FULL_DUPLEX_STREAMED", "response_body_mode": "FULL_DUPLEX_STREAMED"});
-        let head = json!({"type": "request_headers", "headers": headers, "end_of_stream": false, "protocol_config": modes});
+        let head =
+            json!({"type": "request_headers", "headers": headers, "end_of_stream": false, "protocol_config": modes});
         assert!(self.send(head).is_empty());
-        let body = json!({"type": "request_body", "body": r#"{"model":"m","prompt":"some text"}"#, "end_of_stream": end});
+        let body =
+            json!({"type": "request_body", "body": r#"{"model":"m","prompt":"some text"}"#, "end_of_stream": end});
         assert!(self.send(body).is_empty());
     }
 

@@ -11,3 +11,4 @@ mod renaming;
 mod support;
 mod tls;
 mod tracing;
+mod waiting;

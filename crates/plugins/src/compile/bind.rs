@@ -51,8 +51,10 @@ fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Op
         let makes = |decl: usize| d.decls[decl].row.makes.contains(&DataKind::EngineMetrics);
         let provided = d.sources.iter().flat_map(|s| &s.extractors).any(|(e, _)| makes(*e));
         if need.required && !provided {
-            let message =
-                format!("`{}` reads engine metrics, and no data source has `core-metrics-extractor` to provide them", decl.name);
+            let message = format!(
+                "`{}` reads engine metrics, and no data source has `core-metrics-extractor` to provide them",
+                decl.name
+            );
             faults
                 .error(decl.span, decl.path.clone(), message)
                 .help("list `metrics-data-source` with `core-metrics-extractor` under `dataLayer.sources`, or leave `injectDefaults` on");

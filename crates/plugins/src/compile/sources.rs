@@ -42,7 +42,11 @@ pub(super) fn sources(d: &Declared, instances: &[Instance], faults: &mut Faults)
                     let message = match reader {
                         Some(reader) if reader.reads() == source.page => return Some(Arc::clone(reader)),
                         Some(reader) => {
-                            format!("`{own}` reads {}, and `{name}` fetches {}", reader.reads().as_str(), source.page.as_str())
+                            format!(
+                                "`{own}` reads {}, and `{name}` fetches {}",
+                                reader.reads().as_str(),
+                                source.page.as_str()
+                            )
                         }
                         None if !d.decls[*e].is(Kind::Extractor) => return None,
                         None => format!("`{own}` does not read pages, which is all that `{name}` fetches"),
@@ -116,7 +120,10 @@ mod tests {
     #[test]
     fn extractors_go_with_sources_of_their_kind_of_page() {
         for (types, sources) in [
-            (&["models-data-source", "models-data-extractor"][..], source("models-data-source", &["models-data-extractor"])),
+            (
+                &["models-data-source", "models-data-extractor"][..],
+                source("models-data-source", &["models-data-extractor"]),
+            ),
             (&["dcgm-data-source", "dcgm-extractor"], source("dcgm-data-source", &["dcgm-extractor"])),
             (&["dcgm-extractor"], source("metrics-data-source", &["core-metrics-extractor", "dcgm-extractor"])),
             (

@@ -37,7 +37,9 @@ impl Extractor for DcgmExtractor {
         });
         let mut extracted = Extracted::default();
         match highest {
-            Some(percent) => extracted.scraped.attributes.push((Arc::clone(&self.key), (percent / 100.0).clamp(0.0, 1.0))),
+            Some(percent) => {
+                extracted.scraped.attributes.push((Arc::clone(&self.key), (percent / 100.0).clamp(0.0, 1.0)))
+            }
             None => extracted.errors = 1,
         }
         extracted
@@ -81,7 +83,8 @@ mod tests {
 
     #[test]
     fn the_busiest_gpu_of_the_pod_counts_and_those_of_other_pods_do_not() {
-        let own = "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",pod=\"pod-a\"} 40\nDCGM_FI_DEV_GPU_UTIL{gpu=\"1\",pod=\"pod-a\"} 85\n";
+        let own =
+            "DCGM_FI_DEV_GPU_UTIL{gpu=\"0\",pod=\"pod-a\"} 40\nDCGM_FI_DEV_GPU_UTIL{gpu=\"1\",pod=\"pod-a\"} 85\n";
         let other = "DCGM_FI_DEV_GPU_UTIL{gpu=\"2\",pod=\"pod-b\"} 99\nDCGM_FI_DEV_GPU_UTIL{gpu=\"3\",pod=\"\"} 100\n";
         assert_eq!(utilization(&format!("{own}{other}")), (Some(0.85), 0));
         assert_eq!(utilization(other), (None, 1));

@@ -59,7 +59,8 @@ mod tests {
 
     #[test]
     fn ids_are_taken_in_order_and_anything_else_is_no_list() {
-        let ids = |body: &str| models(body.as_bytes()).map(|ids| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>());
+        let ids =
+            |body: &str| models(body.as_bytes()).map(|ids| ids.iter().map(|id| id.to_string()).collect::<Vec<_>>());
         let two = r#"{"object":"list","data":[{"id":"base","object":"model"},{"id":"lora","parent":"base"}]}"#;
         assert_eq!(ids(two), Some(vec!["base".to_owned(), "lora".to_owned()]));
         assert_eq!(ids(r#"{"data":[{"id":5},{"no":"id"},{"id":""},{"id":"m"}]}"#), Some(vec!["m".to_owned()]));

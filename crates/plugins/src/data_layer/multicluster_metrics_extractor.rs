@@ -90,7 +90,8 @@ fn build(b: &mut Build<'_>) -> Instance {
         }
     };
     let specs = spec("kvCacheUtilizationMetric").zip(spec("queueSizeMetric"));
-    let extractor = specs.map(|(kv, queue)| Arc::new(MulticlusterMetricsExtractor::new(kv, queue)) as Arc<dyn Extractor>);
+    let extractor =
+        specs.map(|(kv, queue)| Arc::new(MulticlusterMetricsExtractor::new(kv, queue)) as Arc<dyn Extractor>);
     Instance { extractor, ..Instance::default() }
 }
 
@@ -122,7 +123,8 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_unknown_and_said() {
-        let read = read("llm_d_epp_average_kv_cache_utilization NaN\nllm_d_epp_average_queue_size{name=\"pool-a\"} 0\n");
+        let read =
+            read("llm_d_epp_average_kv_cache_utilization NaN\nllm_d_epp_average_queue_size{name=\"pool-a\"} 0\n");
         assert_eq!(read.scraped.attributes, [(attribute_key(QUEUE_SIZE, ""), 0.0)]);
         assert_eq!((read.errors, read.missing.to_string().as_str()), (1, "no KV cache usage"));
     }

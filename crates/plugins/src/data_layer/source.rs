@@ -121,5 +121,4 @@ pub(super) const CLIENT_CERT_PATH: Param =
 pub(super) const CLIENT_KEY_PATH: Param = Param::new("clientKeyPath", ParamKind::String, "PEM file of its key.");
 pub(super) const SCHEME: Param = Param::new("scheme", ParamKind::Enum(&["http", "https"]), "How pages are fetched.");
 pub(super) const SKIP_VERIFY: Param = Param::new("insecureSkipVerify", ParamKind::Bool, "Accept any certificate.");
-pub(super) const INTERVAL: Param =
-    Param::new("interval", ParamKind::Duration, "Time between two fetches of one page.");
+pub(super) const INTERVAL: Param = Param::new("interval", ParamKind::Duration, "Time between two fetches of one page.");

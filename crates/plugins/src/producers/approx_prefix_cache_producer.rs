@@ -101,6 +101,8 @@ impl Learned for PrefixState {
 /// Matches prompts against the index, and credits endpoints.
 #[derive(Debug)]
 pub struct ApproxPrefixCacheProducer {
+    /// Configuration type.
+    pub type_name: &'static str,
     /// Instance name.
     pub name: Arc<str>,
     /// What was learned.
@@ -246,8 +248,7 @@ const PARAMS: &[Param] = &[
         "Blocks an endpoint is credited with where its engine reports none; 0 or less means 31250.",
     )
     .default("31250"),
-    Param::new("blockSize", ParamKind::INTEGER, "Old name of `blockSizeTokens`.")
-        .deprecated("use `blockSizeTokens`"),
+    Param::new("blockSize", ParamKind::INTEGER, "Old name of `blockSizeTokens`.").deprecated("use `blockSizeTokens`"),
 ];
 
 /// Its row.
@@ -305,6 +306,7 @@ fn build(b: &mut Build<'_>) -> Instance {
     let shared = Arc::clone(&state);
     b.on_activation(move || *shared.sizing.lock() = sizing);
     let producer = Arc::new(ApproxPrefixCacheProducer {
+        type_name: b.type_name,
         name: Arc::clone(&b.name),
         state,
         column: b.own(),

@@ -246,8 +246,7 @@ mod tests {
     const WINDOW: Duration = Duration::from_millis(100);
 
     fn producer(max_batch: usize, column: ColumnId<PrefixMatch>) -> BurstPrefixCacheProducer {
-        let assigning =
-            Assigning { max_per_replica: usize::MAX, min_colocate_blocks: 0, balance: Balance::Requests };
+        let assigning = Assigning { max_per_replica: usize::MAX, min_colocate_blocks: 0, balance: Balance::Requests };
         BurstPrefixCacheProducer { column: Some(column), open: Arc::default(), window: WINDOW, max_batch, assigning }
     }
 

@@ -122,7 +122,10 @@ async fn serve(options: Epp, compiled: Compiled, origin: Origin, states: Arc<Lea
         .transpose()?;
     let log = log.map(Arc::new);
     let traces = Traces::start(options.tracing)?;
-    let pool = Pool::new(with_waits(PoolOptions { tracer: traces.tracer(), ..pool_options(&options, states) }), compiled);
+    let pool = Pool::new(
+        with_waits(PoolOptions { tracer: traces.tracer(), ..pool_options(&options, states) }, &compiled),
+        compiled,
+    );
 
     let metrics = bind(&options, ports.metrics, "--metrics-port").await?;
     let admin = match options.admin()? {

@@ -78,7 +78,7 @@ async fn serve(
         .map(|path| DecisionLog::start(path, options.decision_log_sample))
         .transpose()?;
     let traces = Traces::start(options.tracing)?;
-    let pool = Pool::new(with_waits(options.pool(states, traces.tracer())), compiled);
+    let pool = Pool::new(with_waits(options.pool(states, traces.tracer()), &compiled), compiled);
     let gateway = Gateway::new(Arc::clone(&pool), options.gateway_options()).map_err(|e| {
         Failure::new("the gateway cannot start").why(e).next("look at --tls-cert, --tls-key and --engine-ca")
     })?;

@@ -115,7 +115,8 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, seen: &Seen) {
         head.extend_from_slice(&byte[..n]);
         let Some(end) = head.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4) else { continue };
         let text = String::from_utf8_lossy(&head[..end]).into_owned();
-        let length = text.lines().find_map(|l| l.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
+        let length =
+            text.lines().find_map(|l| l.to_ascii_lowercase().strip_prefix("content-length:")?.trim().parse().ok());
         if head.len() < end + length.unwrap_or(0) {
             continue;
         }

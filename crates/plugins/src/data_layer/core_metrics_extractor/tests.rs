@@ -35,7 +35,8 @@ fn read(keys: &str, page: &str) -> Extracted {
 #[test]
 fn custom_metrics_become_attributes_of_this_instance() {
     let keys = "customMetrics: [{attributeKey: cost, metricSpec: 'my_cost{tier=gold}'}, {attributeKey: heat, metricSpec: my_heat}]";
-    let page = "my_cost{tier=\"iron\"} 9\nmy_cost{tier=\"gold\"} 2.5\nmy_cost{tier=\"gold\",tp_rank=\"1\"} 7\nmy_heat -3\n";
+    let page =
+        "my_cost{tier=\"iron\"} 9\nmy_cost{tier=\"gold\"} 2.5\nmy_cost{tier=\"gold\",tp_rank=\"1\"} 7\nmy_heat -3\n";
     let extracted = read(keys, page);
     let named = |name: &str, value: f64| (attribute_key(name, "metrics"), value);
     assert_eq!(extracted.scraped.attributes, [named("cost", 2.5), named("heat", -3.0)]);
@@ -48,8 +49,14 @@ fn custom_metrics_become_attributes_of_this_instance() {
 fn every_fault_of_an_engine_is_told_at_its_place() {
     for (keys, want) in [
         ("queuedRequestsSpec: 'a{'", "`queuedRequestsSpec` of engine `mine`"),
-        ("customMetrics: [{attributeKey: '', metricSpec: a}]", "attribute key `` of engine `mine` is empty or given twice"),
-        ("customMetrics: [{attributeKey: a, metricSpec: a}, {attributeKey: a, metricSpec: b}]", "attribute key `a` of engine `mine`"),
+        (
+            "customMetrics: [{attributeKey: '', metricSpec: a}]",
+            "attribute key `` of engine `mine` is empty or given twice",
+        ),
+        (
+            "customMetrics: [{attributeKey: a, metricSpec: a}, {attributeKey: a, metricSpec: b}]",
+            "attribute key `a` of engine `mine`",
+        ),
         ("customMetrics: [{attributeKey: a, metricSpec: ''}]", "`metricSpec` of attribute `a` is empty"),
         ("customMetrics: [{attributeKey: a, metricSpec: '9a'}]", "`metricSpec` of attribute `a`: metric selector `9a`"),
     ] {

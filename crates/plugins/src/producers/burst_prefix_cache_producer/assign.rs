@@ -178,7 +178,8 @@ mod tests {
         Assigning { max_per_replica: usize::MAX, min_colocate_blocks: 0, balance: Balance::Requests };
 
     fn replicas(running: &[f64]) -> Vec<Replica> {
-        let one = |(i, running): (usize, &f64)| Replica { id: i as u64, running: *running, name: format!("r{i}").into() };
+        let one =
+            |(i, running): (usize, &f64)| Replica { id: i as u64, running: *running, name: format!("r{i}").into() };
         running.iter().enumerate().map(one).collect()
     }
 

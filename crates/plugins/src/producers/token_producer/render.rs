@@ -20,6 +20,9 @@ use std::time::Duration;
 /// Bytes of an answer that tells of an error, of which the beginning is shown.
 const SHOWN: usize = 1024;
 
+/// An image of one pixel, PNG.
+const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
 /// Who renders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Render {
@@ -120,6 +123,24 @@ impl Render {
             body: splice(body, model, &self.model),
             timeout: if parsed.features.is_empty() { self.timeout } else { self.mm_timeout },
         })
+    }
+
+    /// Something small, with which a server gets its tokenizer ready (and its image processor, `with_image`) before a request needs it.
+    #[must_use]
+    pub fn warm_up(self: &Arc<Self>, with_image: bool) -> RenderCall {
+        let content = if with_image {
+            let url = format!("data:image/png;base64,{PIXEL}");
+            serde_json::json!([{"type": "image_url", "image_url": {"url": url}}])
+        } else {
+            serde_json::json!("hi")
+        };
+        let body = serde_json::json!({"model": &*self.model, "messages": [{"role": "user", "content": content}]});
+        RenderCall {
+            render: Arc::clone(self),
+            path: format!("{}/v1/chat/completions/render", self.base),
+            body: vec![body.to_string().into()],
+            timeout: self.mm_timeout,
+        }
     }
 }
 
@@ -249,7 +270,13 @@ fn split(url: &str) -> Option<(bool, &str, u16, &str)> {
         }
     };
     let port = match port? {
-        "" => if tls { 443 } else { 80 },
+        "" => {
+            if tls {
+                443
+            } else {
+                80
+            }
+        }
         port => port.parse().ok().filter(|p| *p > 0)?,
     };
     (!host.is_empty()).then_some((tls, host, port, base))
@@ -287,7 +314,11 @@ mod tests {
         assert_eq!(call(Api::Chat, chat), Some(("/tok/v1/chat/completions/render".into(), want, 5)));
         for (api, body, path) in [
             (Api::Completions, r#"{"model":"m","prompt":"x"}"#, "/tok/v1/completions/render"),
-            (Api::Messages, r#"{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}]}"#, "/tok/v1/messages/render"),
+            (
+                Api::Messages,
+                r#"{"model":"m","max_tokens":1,"messages":[{"role":"user","content":"x"}]}"#,
+                "/tok/v1/messages/render",
+            ),
             (Api::Responses, r#"{"model":"m","input":"x"}"#, "/tok/v1/responses/render"),
         ] {
             assert_eq!(call(api, body).map(|c| c.0).as_deref(), Some(path));
@@ -335,7 +366,9 @@ mod tests {
     #[test]
     fn recordings_of_vllm_are_read() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/fixtures/vllm/http");
-        for (name, tokens) in [("chat", 135), ("completions", 10), ("messages", 11), ("responses", 11), ("chat-salt-lora", 9)] {
+        for (name, tokens) in
+            [("chat", 135), ("completions", 10), ("messages", 11), ("responses", 11), ("chat-salt-lora", 9)]
+        {
             let text = std::fs::read_to_string(format!("{folder}/render-{name}.response")).unwrap();
             let body = text.replace("\r\n", "\n");
             let body = body.split_once("\n\n").unwrap().1;
@@ -345,7 +378,9 @@ mod tests {
 
     #[test]
     fn what_is_no_rendered_prompt_is_refused() {
-        for answer in ["", "null", "[]", "{}", "[{}]", r#"{"token_ids":[]}"#, r#"{"token_ids":[-1]}"#, r#"{"token_ids":"1"}"#] {
+        for answer in
+            ["", "null", "[]", "{}", "[{}]", r#"{"token_ids":[]}"#, r#"{"token_ids":[-1]}"#, r#"{"token_ids":"1"}"#]
+        {
             assert!(matches!(read(answer.as_bytes(), 64, 10), Err(RenderError::Malformed(_))), "{answer}");
         }
         let long = "é".repeat(2_000);

@@ -137,7 +137,8 @@ fn a_model_alone_is_rendered_by_a_server_on_this_machine() {
     let render = rendered("{modelName: org/base}").expect("rendered");
     assert_eq!((&*render.host, render.port, render.tls, &*render.model), ("localhost", 8000, false, "org/base"));
     assert_eq!((render.timeout.as_secs(), render.mm_timeout.as_secs()), (5, 30));
-    let render = rendered("{modelName: m, vllm: {url: \"https://r.example/x\", timeout: 250ms, mmTimeout: 0s}}").expect("rendered");
+    let render = rendered("{modelName: m, vllm: {url: \"https://r.example/x\", timeout: 250ms, mmTimeout: 0s}}")
+        .expect("rendered");
     assert_eq!((render.tls, render.port, &*render.base), (true, 443, "/x"));
     assert_eq!((render.timeout.as_millis(), render.mm_timeout.as_secs()), (250, 30));
     assert_eq!(rendered("{estimate: {}, modelName: m}"), None);
