@@ -21,3 +21,17 @@ pub const ROW: Row = Row {
 fn build(_: &mut Build<'_>) -> Instance {
     Instance::filter(filter())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, endpoint};
+
+    #[test]
+    fn the_role_label_decides() {
+        let roles = ["decode", "prefill", "encode", "both", "encode-prefill", "unheard-of"];
+        let labelled = roles.map(|role| endpoint(role).label("llm-d.ai/role", role));
+        let bench = Bench::new([endpoint("none")].into_iter().chain(labelled));
+        assert_eq!(bench.kept(&filter()), ["prefill", "both", "encode-prefill"]);
+    }
+}

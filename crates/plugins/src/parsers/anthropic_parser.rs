@@ -19,3 +19,20 @@ pub const ROW: Row = Row {
 fn build(_: &mut Build<'_>) -> Instance {
     Instance { parser: Some(&CLAIMS), ..Instance::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::tests::read_as;
+
+    #[test]
+    fn it_reads_its_own_paths() {
+        for (path, api) in [
+            ("/v1/messages", Some(Api::Messages)),
+            ("/v1/messages/count_tokens", Some(Api::CountTokens)),
+            ("/v1/completions", None),
+        ] {
+            assert_eq!(read_as(&CLAIMS, path), api, "{path}");
+        }
+    }
+}

@@ -103,6 +103,11 @@ fn ends_in_segments(path: &str, suffix: &str, grpc: bool) -> bool {
 mod tests {
     use super::*;
 
+    /// As what a parser that is alone reads a path.
+    pub(super) fn read_as(claims: &'static Claims, path: &str) -> Option<Api> {
+        table(&[claims]).reading(path).map(|r| r.api)
+    }
+
     fn table(parsers: &[&'static Claims]) -> ParserTable {
         ParserTable::new(parsers.iter().map(|c| (c.type_name.into(), *c)).collect()).0
     }

@@ -28,3 +28,23 @@ pub const ROW: Row =
 fn build(_: &mut Build<'_>) -> Instance {
     Instance { parser: Some(&CLAIMS), ..Instance::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::tests::read_as;
+
+    #[test]
+    fn it_reads_its_own_paths() {
+        for (path, api) in [
+            ("/v1/chat/completions", Some(Api::Chat)),
+            ("/v1/completions", Some(Api::Completions)),
+            ("/v1/embeddings", Some(Api::Embeddings)),
+            ("/v1/responses", Some(Api::Responses)),
+            ("/v1/images/generations", Some(Api::Images)),
+            ("/v1/messages", None),
+        ] {
+            assert_eq!(read_as(&CLAIMS, path), api, "{path}");
+        }
+    }
+}

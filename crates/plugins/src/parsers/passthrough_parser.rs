@@ -23,3 +23,17 @@ pub const ROW: Row = Row {
 fn build(_: &mut Build<'_>) -> Instance {
     Instance { parser: Some(&CLAIMS), ..Instance::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::tests::read_as;
+    use pointsman_wire::body::Api;
+
+    #[test]
+    fn it_reads_its_own_paths() {
+        for (path, api) in [("/v1/chat/completions", Some(Api::Raw)), ("/anything", Some(Api::Raw))] {
+            assert_eq!(read_as(&CLAIMS, path), api, "{path}");
+        }
+    }
+}

@@ -26,3 +26,16 @@ pub const ROW: Row = Row {
 fn build(_: &mut Build<'_>) -> Instance {
     Instance { parser: Some(&CLAIMS), ..Instance::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::tests::read_as;
+
+    #[test]
+    fn it_reads_its_own_paths() {
+        for (path, api) in [("/generate", Some(Api::SglangGenerate)), ("/v1/completions", None)] {
+            assert_eq!(read_as(&CLAIMS, path), api, "{path}");
+        }
+    }
+}

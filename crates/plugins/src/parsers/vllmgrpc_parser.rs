@@ -31,3 +31,19 @@ pub const ROW: Row = Row {
 fn build(_: &mut Build<'_>) -> Instance {
     Instance { parser: Some(&CLAIMS), ..Instance::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::tests::read_as;
+
+    #[test]
+    fn it_reads_its_own_paths() {
+        for (path, api) in [
+            ("/vllm.grpc.engine.VllmEngine/Generate", Some(Api::VllmGrpcGenerate)),
+            ("/vllm.grpc.engine.VllmEngine/Abort", None),
+        ] {
+            assert_eq!(read_as(&CLAIMS, path), api, "{path}");
+        }
+    }
+}

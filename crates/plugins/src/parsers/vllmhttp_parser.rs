@@ -18,3 +18,16 @@ pub const ROW: Row = Row {
 fn build(_: &mut Build<'_>) -> Instance {
     Instance { parser: Some(&CLAIMS), ..Instance::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parsers::tests::read_as;
+
+    #[test]
+    fn it_reads_its_own_paths() {
+        for (path, api) in [("/inference/v1/generate", Some(Api::Generate)), ("/generate", None)] {
+            assert_eq!(read_as(&CLAIMS, path), api, "{path}");
+        }
+    }
+}

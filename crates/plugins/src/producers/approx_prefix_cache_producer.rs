@@ -320,3 +320,98 @@ fn build(b: &mut Build<'_>) -> Instance {
         ..Instance::default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Bench, endpoint};
+    use pointsman_core::xxh64;
+    use pointsman_scheduling::PromptBlocks;
+    use proptest::prelude::*;
+
+    fn producer(column: ColumnId<PrefixMatch>, capacity: usize) -> ApproxPrefixCacheProducer {
+        let sizing = Sizing { auto_tune: true, block_tokens: 16, capacity };
+        ApproxPrefixCacheProducer {
+            name: "approx-prefix-cache-producer".into(),
+            state: Arc::new(PrefixState::new(sizing)),
+            column: Some(column),
+            max_tokens: 131_072,
+            max_blocks: 2048,
+        }
+    }
+
+    fn blocks(of: &[u8]) -> Vec<PromptBlocks> {
+        let contents: Vec<u64> = of.iter().map(|b| xxh64(&[*b])).collect();
+        vec![PromptBlocks { tokens: 64 * contents.len() as u64, contents }]
+    }
+
+    /// Leading blocks each endpoint is believed to hold of a prompt.
+    fn matched(bench: &mut Bench, producer: &ApproxPrefixCacheProducer, prompt: &[u8]) -> Vec<u32> {
+        bench.request.prompts = blocks(prompt);
+        let mut facts = std::mem::take(&mut bench.facts);
+        facts.chains = Arc::default();
+        bench.with(|cycle, scope| producer.produce(cycle.request, scope, cycle.now, &mut facts));
+        let column = producer.column.and_then(|c| facts.column(c)).unwrap_or_default();
+        let matched = column.iter().map(|m| m.matched).collect();
+        bench.facts = facts;
+        matched
+    }
+
+    /// Sends the prompt last matched to an endpoint.
+    fn send(bench: &Bench, producer: &ApproxPrefixCacheProducer, candidate: usize) {
+        let endpoint = &bench.endpoints()[candidate];
+        let (request, facts) = (&bench.request, &bench.facts);
+        let chosen = Chosen { request, facts, endpoint, candidate, candidates: bench.endpoints().len(), others: &[] };
+        if let Some(mut held) = producer.chosen(&chosen, &mut AddedHeaders::new()) {
+            held.sent();
+            held.ended(Termination::Natural);
+        }
+    }
+
+    #[test]
+    fn an_endpoint_matches_as_deep_as_it_was_sent_the_chain() {
+        let (mut bench, column) = Bench::new([endpoint("a"), endpoint("b")]).columns(|c| c.column());
+        let producer = producer(column, 100);
+        assert_eq!(matched(&mut bench, &producer, b"abc"), [0, 0]);
+        send(&bench, &producer, 0);
+        assert_eq!(matched(&mut bench, &producer, b"abcd"), [3, 0]);
+        assert_eq!(matched(&mut bench, &producer, b"abX"), [2, 0]);
+        assert_eq!(matched(&mut bench, &producer, b"Xbc"), [0, 0]);
+        bench.request.target_model = "other".into();
+        assert_eq!(matched(&mut bench, &producer, b"abc"), [0, 0]);
+    }
+
+    #[test]
+    fn blocks_are_never_smaller_than_64_tokens_and_the_cap_follows_their_size() {
+        let (_, column) = Bench::new([]).columns(|c| c.column());
+        let mut p = producer(column, 100);
+        assert_eq!((p.state.block_tokens(), p.max_blocks()), (64, 2048));
+        (p.max_tokens, p.max_blocks) = (0, 5);
+        assert_eq!(p.max_blocks(), 5);
+        (p.max_tokens, p.max_blocks) = (0, 0);
+        assert_eq!(p.max_blocks(), usize::MAX);
+        p.max_tokens = 63;
+        assert_eq!(p.max_blocks(), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_matches_more_than_was_sent_there_nor_more_than_its_capacity(
+            sent in proptest::collection::vec((0_usize..3, proptest::collection::vec(0_u8..3, 1..8)), 1..20),
+            asked in proptest::collection::vec(0_u8..3, 1..8),
+            capacity in 1_usize..12,
+        ) {
+            let (mut bench, column) = Bench::new(["a", "b", "c"].map(endpoint)).columns(|c| c.column());
+            let producer = producer(column, capacity);
+            for (to, prompt) in &sent {
+                matched(&mut bench, &producer, prompt);
+                send(&bench, &producer, *to);
+            }
+            for (at, found) in matched(&mut bench, &producer, &asked).into_iter().enumerate() {
+                let shared = |prompt: &Vec<u8>| prompt.iter().zip(&asked).take_while(|(a, b)| a == b).count();
+                let most = sent.iter().filter(|(to, _)| *to == at).map(|(_, prompt)| shared(prompt)).max();
+                prop_assert!(found as usize <= most.unwrap_or(0).min(capacity));
+            }
+        }
+    }
+}

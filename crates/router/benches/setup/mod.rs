@@ -17,19 +17,31 @@ pub(crate) fn pool(endpoints: usize) -> Arc<Pool> {
     pool_keeping(endpoints, PoolOptions::default().record_bytes)
 }
 
+#[allow(dead_code, reason = "each benchmark uses its part")]
 /// The same with so many bytes of records; 0 keeps none, which tells what they cost.
 pub(crate) fn pool_keeping(endpoints: usize, record_bytes: usize) -> Arc<Pool> {
+    pool_of("", endpoints, record_bytes)
+}
+
+/// The same under a document.
+pub(crate) fn pool_of(document: &str, endpoints: usize, record_bytes: usize) -> Arc<Pool> {
     let states = Arc::<LearnedStates>::default();
     let options =
-        CompileOptions { allow_experimental: false, default: DefaultProfile::Serve, states: Arc::clone(&states) };
-    let compiled = compile(b"", &options, &mut Faults::new()).expect("the built-in profile compiles");
+        CompileOptions { allow_experimental: true, default: DefaultProfile::Serve, states: Arc::clone(&states) };
+    let mut faults = Faults::new();
+    let compiled = compile(document.as_bytes(), &options, &mut faults);
+    let compiled = compiled.unwrap_or_else(|| panic!("{:?}", faults.sorted()));
     let pool = Pool::new(
         PoolOptions { states, record_bytes, stale_after: std::time::Duration::ZERO, ..PoolOptions::default() },
         compiled,
     );
     for i in 0..endpoints {
         let name = EndpointName::new("default", format!("engine-{i}"));
-        pool.fleet.upsert(EndpointMeta::new(name, format!("10.0.{}.{}", i / 250, i % 250 + 1), 8000));
+        let mut meta = EndpointMeta::new(name, format!("10.0.{}.{}", i / 250, i % 250 + 1), 8000);
+        meta.labels = [("llm-d.ai/role", "decode"), ("llm-d.ai/context-length-range", "0-131072"), ("tier", "a")]
+            .into_iter()
+            .collect();
+        pool.fleet.upsert(meta);
     }
     for (i, e) in pool.fleet.snapshot().endpoints.iter().enumerate() {
         let scraped = Scraped {

@@ -1,6 +1,8 @@
 //! Recordings of the Go picker, and pools set up as they say.
 #![allow(dead_code, reason = "each test uses its part")]
 
+pub(crate) mod bench;
+
 use pointsman_config::Faults;
 use pointsman_core::{EndpointName, ManualClock, Nanos};
 use pointsman_fleet::EndpointMeta;

@@ -1,0 +1,166 @@
+//! Another configuration while requests are under way, and profiles that are only scored.
+
+mod support;
+
+use pointsman_config::Faults;
+use pointsman_plugins::DefaultProfile;
+use pointsman_router::{Pool, Reloaded};
+use pointsman_scheduling::Termination;
+use serde_json::json;
+use support::bench::{Bench, bench, prompt, served};
+
+const BEFORE: &str = "
+plugins:
+- type: prefix-cache-scorer
+- type: queue-scorer
+schedulingProfiles:
+- name: default
+  plugins:
+  - {pluginRef: prefix-cache-scorer, weight: 3}
+  - {pluginRef: queue-scorer}
+";
+
+fn reload(pool: &Pool, document: &str) -> Reloaded {
+    pool.reload(document.as_bytes(), true, DefaultProfile::Epp, &mut Faults::new(), |_, _| Ok(()))
+}
+
+fn fleet() -> Bench {
+    bench(&["a", "b", "c"], DefaultProfile::Epp, BEFORE)
+}
+
+/// Tokens of a prompt that the router expects at the endpoint it chooses for it.
+fn expected(bench: &Bench, seed: usize) -> u64 {
+    let routed = bench.prompt(&prompt(seed)).expect("routed");
+    let expected = routed.decision().outcome.lock().cached_tokens_predicted;
+    routed.finish(Termination::Natural, None);
+    expected
+}
+
+#[test]
+fn what_was_learned_outlives_a_change_of_weights_and_the_change_is_told() {
+    let bench = fleet();
+    assert_eq!(expected(&bench, 1), 0);
+    let known = expected(&bench, 1);
+    assert!(known > 0);
+    let Reloaded::Applied { version, changes } = reload(&bench.pool, &BEFORE.replace("weight: 3", "weight: 4")) else {
+        panic!("it is a good one")
+    };
+    assert_eq!(version, 2);
+    assert_eq!(changes, ["schedulingProfiles.default.plugins.prefix-cache-scorer.weight: 3.0 -> 4.0"]);
+    assert_eq!(expected(&bench, 1), known);
+    let decision = &bench.pool.ring.newest(1, None)[0];
+    assert_eq!(decision.config_version, 2);
+}
+
+#[test]
+fn a_request_goes_on_with_the_configuration_it_began_with() {
+    let bench = fleet();
+    let mut under_way = bench.prompt(&prompt(2)).expect("routed");
+    let only_one = "plugins: [{type: random-picker}]\nschedulingProfiles: [{name: other, plugins: []}]\n";
+    assert!(matches!(reload(&bench.pool, only_one), Reloaded::Applied { .. }));
+    under_way.dispatched();
+    under_way.response_head(200, None, None);
+    under_way.finish(Termination::Natural, None);
+    assert_eq!(bench.in_flight(), 0);
+    let routed = bench.prompt(&prompt(3)).expect("routed");
+    assert_eq!(&*routed.decision().profiles[0].columns.name, "other");
+}
+
+#[test]
+fn a_document_with_faults_changes_nothing_not_even_what_its_plugins_share() {
+    let bench = fleet();
+    let known = expected(&bench, 1).max(expected(&bench, 1));
+    let producer = "- type: approx-prefix-cache-producer\n  parameters: {blockSizeTokens: 512}\n";
+    let broken = BEFORE.replace("plugins:\n- type: prefix", &format!("plugins:\n{producer}- type: prefix"));
+    let broken = format!("{broken}  - {{pluginRef: nobody}}\n");
+    let Reloaded::Refused(why) = reload(&bench.pool, &broken) else { panic!("nobody is declared") };
+    assert!(why.contains("nobody"), "{why}");
+    bench.pool.housekeeping();
+    assert_eq!((bench.pool.active().version, expected(&bench, 1)), (1, known));
+    let last = bench.pool.last_reload().expect("one was tried");
+    assert_eq!((last.result, last.changes.len()), ("refused", 0));
+}
+
+#[test]
+fn the_same_in_other_words_is_no_change() {
+    let bench = fleet();
+    assert!(matches!(reload(&bench.pool, &format!("# hello\n{BEFORE}")), Reloaded::Unchanged));
+    let spelt = BEFORE.replace("{pluginRef: queue-scorer}", "{pluginRef: queue-scorer, weight: 1.0}");
+    assert!(matches!(reload(&bench.pool, &spelt), Reloaded::Unchanged));
+    assert_eq!(bench.pool.active().version, 1);
+}
+
+#[test]
+fn discovery_cannot_change_and_is_named() {
+    let bench = fleet();
+    let file = "- type: file-discovery\n  parameters: {path: /nowhere}\n";
+    let other = BEFORE.replacen("plugins:\n", &format!("plugins:\n{file}"), 1);
+    let other = format!("{other}dataLayer: {{discovery: {{pluginRef: file-discovery}}}}\n");
+    let Reloaded::Refused(why) = reload(&bench.pool, &other) else { panic!("discovery cannot change") };
+    assert!(why.contains("dataLayer.discovery"), "{why}");
+}
+
+#[test]
+fn a_preparation_that_fails_refuses_the_document() {
+    let bench = fleet();
+    let document = BEFORE.replace("weight: 3", "weight: 5");
+    let refuse = |_: &_, _: &_| Err("no certificate".to_owned());
+    let reloaded = bench.pool.reload(document.as_bytes(), true, DefaultProfile::Epp, &mut Faults::new(), refuse);
+    assert!(matches!(reloaded, Reloaded::Refused(why) if why == "no certificate"));
+    assert_eq!(bench.pool.active().version, 1);
+}
+
+#[test]
+fn what_a_plugin_learned_goes_with_it() {
+    let bench = fleet();
+    assert!(expected(&bench, 1).max(expected(&bench, 1)) > 0);
+    let without = "plugins: [{type: queue-scorer}]\nschedulingProfiles: [{name: default, plugins: [{pluginRef: queue-scorer}]}]\n";
+    assert!(matches!(reload(&bench.pool, without), Reloaded::Applied { .. }));
+    assert!(matches!(reload(&bench.pool, BEFORE), Reloaded::Applied { .. }));
+    assert_eq!(expected(&bench, 1), 0);
+}
+
+/// Profiles that prefer a short queue to everything else.
+const SHADOW: &str = "
+plugins:
+- type: prefix-cache-scorer
+- type: queue-scorer
+schedulingProfiles:
+- name: default
+  plugins:
+  - {pluginRef: prefix-cache-scorer, weight: 0.1}
+  - {pluginRef: queue-scorer, weight: 5}
+";
+
+#[test]
+fn shadow_profiles_are_compared_and_have_no_effect() {
+    let bench = fleet();
+    assert!(bench.pool.shadow(SHADOW.as_bytes(), true, DefaultProfile::Epp, &mut Faults::new()));
+    let first = bench.prompt(&prompt(1)).expect("routed");
+    let home = served(&first);
+    first.finish(Termination::Natural, None);
+    // Now the engine that holds the prompt has a queue, which only the shadow minds.
+    bench.scraped(&home, 2.0, 0.0);
+    for _ in 0..3 {
+        let again = bench.prompt(&prompt(1)).expect("routed");
+        assert_eq!(served(&again), home);
+        let shadow = again.decision().shadow.as_deref().cloned().expect("it was scored");
+        assert!(shadow.differs && shadow.endpoint.as_deref() != Some(again.endpoint().host_port()));
+        again.finish(Termination::Natural, None);
+    }
+    assert_eq!(bench.in_flight(), 0);
+    let report = bench.pool.shadow_report().expect("there is a shadow");
+    assert_eq!((&report["decisions"], &report["different"]), (&json!(4), &json!(3)));
+    let mean = |choice: &str, signal: &str| report["mean"][choice][signal].as_f64().expect("a number");
+    assert!(mean("live", "predicted_cached_tokens") > mean("shadow", "predicted_cached_tokens"));
+    assert_eq!((mean("live", "waiting"), mean("shadow", "waiting")), (1.5, 0.0));
+    assert!(bench.page().contains("pointsman_shadow_decisions_total{agreement=\"different\"} 3"));
+}
+
+#[test]
+fn a_shadow_with_faults_is_not_taken() {
+    let bench = fleet();
+    let mut faults = Faults::new();
+    assert!(!bench.pool.shadow(b"plugins: 7", true, DefaultProfile::Epp, &mut faults));
+    assert!(faults.errors() > 0 && bench.pool.shadow_report().is_none());
+}
