@@ -35,3 +35,17 @@ fn build(b: &mut Build<'_>) -> Instance {
     source.port = Some(b.params.u64("port") as u16);
     Instance { source: Some(Source::Polled(Arc::new(source))), ..Instance::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data_layer::testing::source;
+
+    #[test]
+    fn the_exporter_is_beside_the_engine_or_on_its_node() {
+        let beside = source("dcgm-data-source", "{}");
+        assert_eq!((beside.host, beside.port, beside.tls), (Host::Api, Some(9400), Some(false)));
+        let node = source("dcgm-data-source", "{useNodeAddress: true, port: 9500, scheme: https}");
+        assert_eq!((node.host, node.port, node.tls), (Host::Node, Some(9500), Some(true)));
+    }
+}

@@ -22,3 +22,17 @@ pub const ROW: Row = Row {
 fn build(_: &mut Build<'_>) -> Instance {
     Instance { source: Some(Source::EndpointEvents), ..Instance::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::data_layer::testing::declared;
+
+    #[test]
+    fn it_is_accepted_and_nothing_is_fetched_for_it() {
+        let listed = "{injectDefaults: false, sources: [{pluginRef: endpoint-notification-source, extractors: [{pluginRef: inflight-load-producer}]}]}";
+        let plugins = ["{type: endpoint-notification-source}", "{type: inflight-load-producer}"];
+        let (compiled, faults) = declared(&plugins, listed);
+        assert!(faults.is_empty(), "{faults:?}");
+        assert!(compiled.expect("a good document").sources.is_empty());
+    }
+}

@@ -37,3 +37,26 @@ pub(super) fn build(b: &mut Build<'_>, any_host: bool) -> Instance {
     }
     Instance { discovery: Some(Arc::new(discovery)), ..Instance::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data_layer::testing::declared;
+
+    #[test]
+    fn it_names_the_file_and_whether_to_follow_it() {
+        let plugin = "{type: file-discovery, parameters: {path: /e.yaml, watchFile: true}}";
+        let (compiled, faults) = declared(&[plugin], "{discovery: {pluginRef: file-discovery}}");
+        let discovery = compiled.unwrap_or_else(|| panic!("{faults:?}")).discovery.expect("it is named");
+        assert_eq!(*discovery, FileDiscovery { path: "/e.yaml".into(), watch: true, any_host: false });
+    }
+
+    #[test]
+    fn a_path_is_needed() {
+        for parameters in ["{}", "{path: ''}"] {
+            let plugin = format!("{{type: file-discovery, parameters: {parameters}}}");
+            let (compiled, faults) = declared(&[&plugin], "{discovery: {pluginRef: file-discovery}}");
+            assert!(compiled.is_none() && faults.iter().any(|f| f.contains("path")), "{faults:?}");
+        }
+    }
+}

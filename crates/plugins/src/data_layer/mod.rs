@@ -13,4 +13,6 @@ pub mod multicluster_file_discovery;
 pub mod multicluster_metrics_data_source;
 pub mod multicluster_metrics_extractor;
 pub mod source;
+#[cfg(test)]
+mod testing;
 pub mod topology_extractor;

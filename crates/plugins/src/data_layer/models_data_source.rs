@@ -30,3 +30,17 @@ fn build(b: &mut Build<'_>) -> Instance {
     let source = DataSource::new(b, Page::Models, Host::Api).following_the_endpoint(b).with_certificates(b);
     Instance { source: Some(Source::Polled(Arc::new(source))), ..Instance::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data_layer::testing::source;
+    use std::time::Duration;
+
+    #[test]
+    fn lists_are_at_the_api_of_the_endpoint_and_not_asked_for_all_the_time() {
+        let plain = source("models-data-source", "{}");
+        assert_eq!((plain.page, plain.host, plain.path.as_str()), (Page::Models, Host::Api, "/v1/models"));
+        assert_eq!((plain.tls, plain.interval), (None, Some(Duration::from_secs(2))));
+    }
+}

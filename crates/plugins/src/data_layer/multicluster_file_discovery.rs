@@ -18,3 +18,16 @@ pub const ROW: Row = Row {
         "Takes peer clusters from a file, by address or host name.",
     )
 };
+
+#[cfg(test)]
+mod tests {
+    use crate::data_layer::testing::declared;
+
+    #[test]
+    fn its_addresses_may_be_host_names() {
+        let plugin = "{type: multicluster-file-discovery, parameters: {path: /c.yaml}}";
+        let (compiled, faults) = declared(&[plugin], "{discovery: {pluginRef: multicluster-file-discovery}}");
+        let discovery = compiled.unwrap_or_else(|| panic!("{faults:?}")).discovery.expect("it is named");
+        assert!(discovery.any_host && !discovery.watch);
+    }
+}

@@ -35,3 +35,18 @@ fn build(b: &mut Build<'_>) -> Instance {
     let source = DataSource::new(b, Page::Metrics, Host::Metrics).with_certificates(b);
     Instance { source: Some(Source::Polled(Arc::new(source))), ..Instance::default() }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data_layer::testing::{faults, source};
+
+    #[test]
+    fn peers_are_asked_over_tls_and_verified_and_have_no_port_of_their_own() {
+        let plain = source("multicluster-metrics-data-source", "{}");
+        assert_eq!((plain.tls, plain.insecure_skip_verify, plain.host), (Some(true), false, Host::Metrics));
+        assert_eq!(source("multicluster-metrics-data-source", "{scheme: http}").tls, Some(false));
+        let said = faults("multicluster-metrics-data-source", "{port: 9090}");
+        assert!(said.iter().any(|f| f.contains("port")), "{said:?}");
+    }
+}

@@ -332,6 +332,7 @@ mod tests {
     fn producer(column: ColumnId<PrefixMatch>, capacity: usize) -> ApproxPrefixCacheProducer {
         let sizing = Sizing { auto_tune: true, block_tokens: 16, capacity };
         ApproxPrefixCacheProducer {
+            type_name: ROW.type_name,
             name: "approx-prefix-cache-producer".into(),
             state: Arc::new(PrefixState::new(sizing)),
             column: Some(column),
