@@ -24,7 +24,7 @@ pub(crate) enum Reply {
     Plain(u16, Vec<u8>),
     /// Every byte of the answer, in pieces; the connection is closed after it.
     Raw(Vec<Vec<u8>>),
-    /// Nothing, ever.
+    /// Nothing, until the client leaves.
     Silence,
 }
 
@@ -144,7 +144,10 @@ async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, seen: &Seen) {
                 }
                 return;
             }
-            Reply::Silence => std::future::pending().await,
+            Reply::Silence => {
+                while matches!(stream.read(&mut byte).await, Ok(1..)) {}
+                return;
+            }
         }
     }
 }
