@@ -3,7 +3,7 @@
 #[path = "setup/mod.rs"]
 mod setup;
 
-use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use pointsman_config::Faults;
 use pointsman_plugins::DefaultProfile;
 use pointsman_router::Pool;
@@ -61,7 +61,7 @@ schedulingProfiles:
 
 fn measure(c: &mut Criterion, name: &str, pool: &Arc<Pool>, endpoints: usize) {
     let mut seed = 1;
-    c.bench_function(&BenchmarkId::new(name, endpoints).to_string(), |b| {
+    c.bench_function(&format!("{name}/{endpoints}"), |b| {
         b.iter_batched(
             || {
                 seed += 1;
