@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::fault::{Faults, nearest, quote};
+use crate::fault::{Code, Faults, nearest, quote};
 use crate::read;
 use crate::yaml::{self, Key, MAX_BYTES, Node, Span, Value};
 
@@ -57,7 +57,7 @@ pub fn parse(bytes: &[u8], options: Options, faults: &mut Faults) -> Option<Vec<
         if let Some(&first) = at.get(&id) {
             let message =
                 format!("endpoint {} is defined twice; the last one counts", quote(&format!("{}/{}", id.0, id.1)));
-            faults.warning(entry.span, format!("endpoints[{i}]"), message);
+            faults.warning(Code::DuplicateEndpoint, entry.span, format!("endpoints[{i}]"), message);
             out[first] = entry;
         } else {
             at.insert(id, out.len());
@@ -121,7 +121,9 @@ impl Shape {
     fn address(&mut self, node: &Node, path: &str, faults: &mut Faults) -> Option<String> {
         let path = format!("{path}.address");
         let Some(at) = node.get("address").filter(|n| !n.is_null()) else {
-            faults.error(node.span, path, "this endpoint has no `address`").label("an address is needed");
+            faults
+                .error(Code::MissingAddress, node.span, path, "this endpoint has no `address`")
+                .label("an address is needed");
             return None;
         };
         let text = self.text(node, path.trim_end_matches(".address"), "address", faults)?;
@@ -133,7 +135,9 @@ impl Shape {
             return Some(bare.to_owned());
         }
         let wanted = if self.options.allow_any_host { "an IP address or a host name" } else { "an IPv4 address" };
-        faults.error(at.span, path, format!("{} is not {wanted}", quote(text))).label(format!("{wanted} is wanted"));
+        faults
+            .error(Code::BadAddress, at.span, path, format!("{} is not {wanted}", quote(text)))
+            .label(format!("{wanted} is wanted"));
         None
     }
 
@@ -141,7 +145,7 @@ impl Shape {
     fn port(&mut self, node: &Node, path: &str, faults: &mut Faults) -> Option<u16> {
         let path = format!("{path}.port");
         let Some(at) = node.get("port").filter(|n| !n.is_null()) else {
-            faults.error(node.span, path, "this endpoint has no `port`").label("a port is needed");
+            faults.error(Code::MissingPort, node.span, path, "this endpoint has no `port`").label("a port is needed");
             return None;
         };
         let port = match &at.value {
@@ -157,7 +161,7 @@ impl Shape {
         };
         let port = port.filter(|p| *p > 0);
         if port.is_none() {
-            faults.error(at.span, path, "this is not a port").label("from 1 to 65535");
+            faults.error(Code::BadPort, at.span, path, "this is not a port").label("from 1 to 65535");
         }
         port
     }
@@ -174,6 +178,7 @@ impl Shape {
             let text =
                 if value.is_null() { Some("") } else { read::string(value, &format!("{path}.{}", key.text), faults) };
             self.sound &= text.is_some();
+            deprecated_label(key, value, text, &path, faults);
             out.extend(text.map(|t| (key.text.clone(), t.to_owned())));
         }
         out
@@ -185,13 +190,32 @@ impl Shape {
     }
 }
 
+/// Labels of earlier releases; they still count.
+fn deprecated_label(key: &Key, value: &Node, text: Option<&str>, path: &str, faults: &mut Faults) {
+    if key.text == "inference.networking.k8s.io/engine-type" {
+        faults
+            .warning(Code::DeprecatedLabel, key.span, path, format!("label `{}` is deprecated", key.text))
+            .label("use `llm-d.ai/engine-type`");
+    }
+    if key.text == "llm-d.ai/role" && text == Some("both") {
+        faults
+            .warning(Code::DeprecatedLabel, value.span, path, "value `both` of label `llm-d.ai/role` is deprecated")
+            .label("use `prefill-decode`");
+    }
+}
+
 fn ignored(entries: &[(Key, Node)], path: &str, known: &[&str], faults: &mut Faults) {
     for (key, _) in entries {
         if known.contains(&key.text.as_str()) {
             continue;
         }
         let advise = !faults.is_full();
-        let fault = faults.warning(key.span, path, format!("field {} is unknown and ignored", quote(&key.text)));
+        let fault = faults.warning(
+            Code::IgnoredField,
+            key.span,
+            path,
+            format!("field {} is unknown and ignored", quote(&key.text)),
+        );
         if advise && let Some(near) = nearest(&key.text, known.iter().copied()) {
             fault.label(format!("did you mean `{near}`?"));
         }

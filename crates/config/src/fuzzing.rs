@@ -30,7 +30,10 @@ pub fn endpoints(bytes: &[u8]) {
 }
 
 /// Every fault is placed inside the text, and can be shown.
-fn inside(bytes: &[u8], faults: &Faults) {
+///
+/// # Panics
+/// Where that is not so.
+pub fn inside(bytes: &[u8], faults: &Faults) {
     let text = String::from_utf8_lossy(bytes);
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let lines = yaml::lines(text);

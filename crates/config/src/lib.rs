@@ -27,9 +27,10 @@
 //! ```
 //!
 //! [`check`] runs all four. [`render`] shows the faults as a compiler would. [`endpoints`] reads the other file a person writes, the
-//! list of endpoints. Nothing here does I/O or injects a default plugin; that needs the plugins themselves and lives above.
+//! list of endpoints; [`embedded`] finds configurations inside of other files. Nothing here does I/O or injects a default plugin; that needs the plugins themselves and lives above.
 
 pub mod document;
+pub mod embedded;
 pub mod endpoints;
 mod fault;
 #[doc(hidden)]
@@ -41,7 +42,7 @@ pub mod units;
 pub mod yaml;
 
 pub use document::{Decoded, Document};
-pub use fault::{Fault, Faults, Severity, nearest, nearest_few, render};
+pub use fault::{Code, Fault, Faults, Severity, nearest, nearest_few, render};
 pub use params::{Param, ParamKind, ParamValue, Params};
 pub use registry::{Checked, Kind, Registry, Stability, TypeInfo, check};
 pub use yaml::{Node, Span, Value};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::document::Reference;
-use crate::fault::{Faults, listed, nearest, quote};
+use crate::fault::{Code, Faults, listed, nearest, quote};
 use crate::units::{Quantity, parse_duration};
 use crate::yaml::{self, Key, Node, Span, Value, yaml11_bool};
 
@@ -23,7 +23,7 @@ impl<'n> Fields<'n> {
         let fields = Self { entries, path: path.to_owned() };
         for (key, _) in entries {
             if !known.contains(&key.text.as_str()) {
-                unknown(key, &fields.path_of(&key.text), "unknown field", known, faults);
+                unknown(Code::UnknownField, key, &fields.path_of(&key.text), known, faults);
             }
         }
         Some(fields)
@@ -70,7 +70,9 @@ impl<'n> Fields<'n> {
         let q = quantity(node, &path, faults)?;
         u64::try_from(q)
             .map_err(|_| {
-                faults.report(severe, node.span, path, format!("`{name}` must be 0 or more, not {q}")).label("negative")
+                faults
+                    .report(severe, Code::Negative, node.span, path, format!("`{name}` must be 0 or more, not {q}"))
+                    .label("negative")
             })
             .ok()
     }
@@ -106,7 +108,12 @@ impl<'n> Fields<'n> {
         if found.is_none() && !wrong_type {
             let at = self.key_span("pluginRef").unwrap_or(whole);
             faults
-                .error(at, self.path_of("pluginRef"), format!("{} is missing a `pluginRef`", self.path))
+                .error(
+                    Code::MissingPluginRef,
+                    at,
+                    self.path_of("pluginRef"),
+                    format!("{} is missing a `pluginRef`", self.path),
+                )
                 .label("name a plugin here: `pluginRef: ...`");
         }
         found
@@ -125,10 +132,11 @@ pub(crate) fn short(key: &str) -> &str {
 }
 
 /// Reports a key that is not known.
-pub(crate) fn unknown(key: &Key, path: &str, what: &str, known: &[&str], faults: &mut Faults) {
+pub(crate) fn unknown(code: Code, key: &Key, path: &str, known: &[&str], faults: &mut Faults) {
+    let what = if code == Code::UnknownParameter { "unknown parameter" } else { "unknown field" };
     // Comparing names takes time; what would not be shown needs no advice.
     let near = if faults.is_full() { None } else { nearest(&key.text, known.iter().copied()) };
-    let fault = faults.error(key.span, path, format!("{what} {}", quote(&key.text)));
+    let fault = faults.error(code, key.span, path, format!("{what} {}", quote(&key.text)));
     match near {
         Some(near) => fault.label(format!("did you mean `{near}`?")),
         None => fault.label(format!("known are: {}", listed(known.iter().copied()))),
@@ -150,7 +158,9 @@ pub(crate) fn wrong_type(node: &Node, path: &str, wanted: &str, faults: &mut Fau
     } else {
         format!("{wanted} is wanted")
     };
-    faults.error(node.span, path, format!("{what} must be {wanted}, not {}", node.describe())).label(label);
+    faults
+        .error(Code::WrongType, node.span, path, format!("{what} must be {wanted}, not {}", node.describe()))
+        .label(label);
 }
 
 /// Text. What YAML reads as something else (a number, a boolean) must be quoted.
@@ -163,7 +173,7 @@ pub(crate) fn string<'n>(node: &'n Node, path: &str, faults: &mut Faults) -> Opt
         }
         _ => {
             faults
-                .error(node.span, path, format!("`{path}` must be a string, not {}", node.describe()))
+                .error(Code::WrongType, node.span, path, format!("`{path}` must be a string, not {}", node.describe()))
                 .label("put it in quotes");
             None
         }
@@ -200,7 +210,9 @@ pub(crate) fn number(node: &Node, path: &str, faults: &mut Faults) -> Option<f64
         Value::Int(i) => Some(i as f64),
         Value::Float(f) if f.is_finite() => Some(f),
         Value::Float(_) => {
-            faults.error(node.span, path, format!("`{path}` must be a finite number")).label("not finite");
+            faults
+                .error(Code::NotFinite, node.span, path, format!("`{path}` must be a finite number"))
+                .label("not finite");
             None
         }
         _ => {
@@ -224,7 +236,9 @@ pub(crate) fn quantity(node: &Node, path: &str, faults: &mut Faults) -> Option<i
     match parsed {
         Ok(q) => Some(q.value()),
         Err(e) => {
-            faults.error(node.span, path, format!("`{path}` is not a quantity")).label(e.to_string());
+            faults
+                .error(Code::BadQuantity, node.span, path, format!("`{path}` is not a quantity"))
+                .label(e.to_string());
             None
         }
     }
@@ -236,7 +250,12 @@ pub(crate) fn duration(node: &Node, path: &str, severe: bool, faults: &mut Fault
         Value::String { text, .. } => text,
         Value::Int(_) | Value::Float(_) => {
             faults
-                .error(node.span, path, format!("`{path}` must be a duration with a unit, not a bare number"))
+                .error(
+                    Code::DurationWithoutUnit,
+                    node.span,
+                    path,
+                    format!("`{path}` must be a duration with a unit, not a bare number"),
+                )
                 .label("write for example `30s`, `250ms` or `1m30s`");
             return None;
         }
@@ -250,13 +269,21 @@ pub(crate) fn duration(node: &Node, path: &str, severe: bool, faults: &mut Fault
             Ok(nanos) => Some(Duration::from_nanos(nanos)),
             Err(_) => {
                 faults
-                    .report(severe, node.span, path, format!("`{path}` cannot be negative, but is {}", quote(text)))
+                    .report(
+                        severe,
+                        Code::Negative,
+                        node.span,
+                        path,
+                        format!("`{path}` cannot be negative, but is {}", quote(text)),
+                    )
                     .label("negative");
                 None
             }
         },
         Err(e) => {
-            faults.error(node.span, path, format!("`{path}` is not a duration")).label(e.to_string());
+            faults
+                .error(Code::BadDuration, node.span, path, format!("`{path}` is not a duration"))
+                .label(e.to_string());
             None
         }
     }

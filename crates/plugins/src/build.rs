@@ -8,7 +8,7 @@ use crate::learned::{Learned, LearnedStates};
 use crate::parsers::Claims;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use crate::producers::mm_embeddings_cache_producer::MmEmbeddingsCacheProducer;
-use pointsman_config::{Faults, Params, Span, nearest};
+use pointsman_config::{Code, Faults, Params, Span, nearest};
 use pointsman_scheduling::{
     Admitter, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction,
     Picker, PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId, UncachedTokens,
@@ -159,7 +159,7 @@ impl Build<'_> {
     pub fn fault_in(&mut self, params: &Params, param: &str, message: &str) {
         let span: Span = params.span(param);
         let path = params.path(param);
-        self.faults.error(span, path, format!("plugin `{}`: {message}", self.name));
+        self.faults.error(Code::ParameterRule, span, path, format!("plugin `{}`: {message}", self.name));
     }
 
     /// Reports that a parameter works, though likely not as meant.
@@ -170,7 +170,7 @@ impl Build<'_> {
     /// The same of a parameter of `params`, an object somewhere among this instance's.
     pub fn warning_in(&mut self, params: &Params, param: &str, message: &str) {
         let (span, path) = (params.span(param), params.path(param));
-        self.faults.warning(span, path, format!("plugin `{}`: {message}", self.name));
+        self.faults.warning(Code::LikelyNotMeant, span, path, format!("plugin `{}`: {message}", self.name));
     }
 
     /// Reports that another value is in force than the one written.
@@ -182,7 +182,7 @@ impl Build<'_> {
     pub fn corrected_in(&mut self, params: &Params, param: &str, in_force: &str) {
         let (span, path) = (params.span(param), params.path(param));
         let message = format!("plugin `{}`: `{param}` is out of range; {in_force} is in force", self.name);
-        self.faults.warning(span, path, message);
+        self.faults.warning(Code::Corrected, span, path, message);
     }
 
     /// Has `act` done when (and each time that) the configuration takes force. Compiling alone must change nothing that is shared: the document may yet be
@@ -244,10 +244,12 @@ impl Build<'_> {
         let deciders = types.iter().map(|(name, _)| &**name).filter(|n| self.parts.deciders.contains_key(*n));
         let near = nearest(name, deciders).map(str::to_owned);
         let (span, path) = (params.span(param), params.path(param));
-        self.faults.error(span, path, format!("plugin `{}`: {message}", self.name)).label(match near {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => "declare it under `plugins`".to_owned(),
-        });
+        self.faults.error(Code::UndefinedPlugin, span, path, format!("plugin `{}`: {message}", self.name)).label(
+            match near {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => "declare it under `plugins`".to_owned(),
+            },
+        );
         None
     }
 

@@ -11,6 +11,8 @@ mod compile;
 pub mod data_layer;
 pub mod deciders;
 pub mod filters;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod hooks;
 pub mod learned;
 pub mod parsers;
@@ -25,5 +27,8 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 
-pub use compile::{CompileOptions, Compiled, CompiledSource, DefaultProfile, NamedPlugin, compile};
+pub use compile::{
+    CompileOptions, Compiled, CompiledSource, DefaultProfile, Judged, JudgedDocument, NamedPlugin, compile,
+    compile_tree, judge,
+};
 pub use learned::{Learned, LearnedStates};

@@ -24,6 +24,8 @@ pub struct Row {
     pub needs: &'static [Need],
     /// Data it publishes under its instance name.
     pub makes: &'static [DataKind],
+    /// Which of the engines' gauges it cannot do without.
+    pub signals: &'static [Signal],
     /// Whether it is created when a consumer needs what it makes and nobody makes it.
     pub default_producer: bool,
     /// Why it cannot be created like that, for a default producer that needs parameters.
@@ -51,6 +53,7 @@ impl Row {
             params: &[],
             needs: &[],
             makes: &[],
+            signals: &[],
             default_producer: false,
             must_be_declared: None,
             deprecated: None,
@@ -58,6 +61,30 @@ impl Row {
             example_needs: &[],
             build: None,
         }
+    }
+}
+
+/// One of the gauges that engines show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// Requests that wait.
+    Waiting,
+    /// Requests that run.
+    Running,
+    /// Share of KV-cache blocks in use.
+    KvUsage,
+    /// Which adapters run and wait.
+    Lora,
+}
+
+impl std::fmt::Display for Signal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Waiting => "waiting requests",
+            Self::Running => "running requests",
+            Self::KvUsage => "KV cache usage",
+            Self::Lora => "LoRA adapters",
+        })
     }
 }
 

@@ -30,6 +30,6 @@ pub use discovery::{AddressError, Discovery, EndpointsFile, FileError, endpoints
 pub use feed::{Sources, SourcesOptions, SourcesStats};
 pub use follow::Follower;
 pub use health::HealthOptions;
-pub use http::{FetchError, TlsClient, TlsError, TlsOptions};
+pub use http::{Answer, FetchError, Place, TlsClient, TlsError, TlsOptions, ask};
 pub use schedule::SHORTEST_TICK;
 pub use scrape::{Counters, Extracted, Extractor, Missing, ScrapeSource};

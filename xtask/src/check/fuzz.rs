@@ -27,10 +27,23 @@ pub(super) fn smoke() -> Result<Outcome> {
     for target in String::from_utf8_lossy(&list.stdout).lines().map(str::trim).filter(|line| !line.is_empty()) {
         println!("fuzzing {target} for {SECONDS} s");
         let limit = format!("-max_total_time={SECONDS}");
-        let status = cargo_fuzz(&["run", target, "--", &limit]).status().context("cannot run cargo fuzz")?;
+        let found = format!("fuzz/corpus/{target}");
+        std::fs::create_dir_all(workspace::root().join(&found)).with_context(|| format!("cannot make {found}"))?;
+        let mut run = cargo_fuzz(&["run", target, &found]);
+        run.args(seeds(target)).args(["--", &limit]);
+        let status = run.status().context("cannot run cargo fuzz")?;
         tally += Tally::one(status.success());
     }
     Ok(Outcome::Ran(tally))
+}
+
+/// Folders of inputs to begin with.
+fn seeds(target: &str) -> &'static [&'static str] {
+    match target {
+        "compile" | "document" => &["crates/plugins/tests/configs"],
+        "endpoints" => &["crates/plugins/tests/configs/endpoints"],
+        _ => &[],
+    }
 }
 
 fn cargo_fuzz(args: &[&str]) -> Command {

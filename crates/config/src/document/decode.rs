@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{API_VERSIONS, DataLayer, Decoded, Document, KIND, PluginDecl, PluginRef, ProfileDecl, Reference};
 use super::{RequestHandler, SourceDecl, flow, gates};
-use crate::fault::{Faults, quote};
+use crate::fault::{Code, Faults, quote};
 use crate::read::{self, Fields};
 use crate::yaml::{self, MAX_BYTES, Node, Span};
 
@@ -32,11 +32,25 @@ const DATA_LAYER_FIELDS: &[&str] = &[
 /// Decodes one document strictly, reporting everything that can be seen without knowing the plugin types or the names defaults make.
 pub fn decode(bytes: &[u8], faults: &mut Faults) -> Decoded {
     let Some(text) = yaml::text_of(bytes, MAX_BYTES, faults) else { return Decoded::Unreadable };
-    let Some(root) = yaml::parse(text, faults) else { return Decoded::Unreadable };
+    match yaml::parse(text, faults) {
+        Some(root) => decode_tree(&root, faults),
+        None => Decoded::Unreadable,
+    }
+}
+
+/// Decodes what was parsed already, such as a part of another document.
+pub fn decode_tree(root: &Node, faults: &mut Faults) -> Decoded {
     if root.is_null() {
         return Decoded::Absent;
     }
-    let Some(f) = Fields::of(&root, "", FIELDS, faults) else { return Decoded::Unreadable };
+    // Of a document of another kind only that is worth telling.
+    let told = |key: &str| root.get(key).is_some_and(|n| !n.is_null());
+    let foreign = root.get("kind").filter(|k| k.as_str().is_some_and(|k| k != KIND));
+    if let Some(kind) = foreign.filter(|_| !FIELDS[2..].iter().any(|f| told(f))) {
+        wrong_kind(kind.as_str().unwrap_or_default(), kind.span, faults);
+        return Decoded::Unreadable;
+    }
+    let Some(f) = Fields::of(root, "", FIELDS, faults) else { return Decoded::Unreadable };
     identity(&f, faults);
 
     let feature_gates = gates::resolve(&f.list("featureGates", faults), faults);
@@ -61,11 +75,16 @@ fn identity(f: &Fields<'_>, faults: &mut Faults) {
     if let Some((version, span)) = f.string("apiVersion", faults) {
         if version == API_VERSIONS[1] {
             faults
-                .warning(span, "apiVersion", format!("apiVersion `{version}` is deprecated"))
+                .warning(Code::DeprecatedVersion, span, "apiVersion", format!("apiVersion `{version}` is deprecated"))
                 .label(format!("write `{}`", API_VERSIONS[0]));
         } else if version != API_VERSIONS[0] {
             faults
-                .error(span, "apiVersion", format!("no kind `{KIND}` is known for apiVersion {}", quote(version)))
+                .error(
+                    Code::UnknownVersion,
+                    span,
+                    "apiVersion",
+                    format!("no kind `{KIND}` is known for apiVersion {}", quote(version)),
+                )
                 .label(format!("write `{}`", API_VERSIONS[0]))
                 .help(format!("accepted are: {} (deprecated: {})", API_VERSIONS[0], API_VERSIONS[1]));
         }
@@ -73,10 +92,14 @@ fn identity(f: &Fields<'_>, faults: &mut Faults) {
     if let Some((kind, span)) = f.string("kind", faults)
         && kind != KIND
     {
-        faults
-            .error(span, "kind", format!("kind {} is not a picker configuration", quote(kind)))
-            .label(format!("write `{KIND}`"));
+        wrong_kind(kind, span, faults);
     }
+}
+
+fn wrong_kind(kind: &str, span: Span, faults: &mut Faults) {
+    faults.error(Code::WrongKind, span, "kind", format!("kind {} is not a picker configuration", quote(kind))).label(
+        if kind == "ConfigMap" { format!("no key of its `data` holds an `{KIND}`") } else { format!("write `{KIND}`") },
+    );
 }
 
 fn plugins(f: &Fields<'_>, faults: &mut Faults) -> Vec<PluginDecl> {
@@ -90,7 +113,7 @@ fn plugins(f: &Fields<'_>, faults: &mut Faults) -> Vec<PluginDecl> {
             let at = entry.key_span("type").or(name_of.map(|(_, s)| s)).unwrap_or(node.span);
             let which = name_of.map_or_else(|| format!("`{path}`"), |(n, _)| format!("plugin {}", quote(n)));
             faults
-                .error(at, format!("{path}.type"), format!("{which} is missing a `type`"))
+                .error(Code::MissingType, at, format!("{path}.type"), format!("{which} is missing a `type`"))
                 .label("every plugin has a `type`");
         }
         let parameters = entry.node("parameters").map(|(n, _)| n.clone());
@@ -103,8 +126,13 @@ fn plugins(f: &Fields<'_>, faults: &mut Faults) -> Vec<PluginDecl> {
             && let Some(first) = seen.insert(name.to_owned(), name_span)
         {
             faults
-                .error(name_span, format!("{path}.name"), format!("duplicate plugin name {}", quote(name)))
-                .label(format!("line {} has it already; give one of them a `name`", first.line));
+                .error(
+                    Code::DuplicatePlugin,
+                    name_span,
+                    format!("{path}.name"),
+                    format!("duplicate plugin name {}", quote(name)),
+                )
+                .label_at(first, "has it already; give one of them a `name`");
             seen.insert(name.to_owned(), first);
         }
         out.push(PluginDecl {
@@ -129,7 +157,7 @@ fn profiles(f: &Fields<'_>, faults: &mut Faults) -> Vec<ProfileDecl> {
         if name_of.is_none() && entry.node("name").is_none_or(|(n, _)| n.as_str() == Some("")) {
             let at = entry.key_span("name").or(entry.key_span("plugins")).unwrap_or(node.span);
             faults
-                .error(at, format!("{path}.name"), format!("{path} is missing a `name`"))
+                .error(Code::MissingProfileName, at, format!("{path}.name"), format!("{path} is missing a `name`"))
                 .label("every profile has a `name`");
         }
         let (name, name_span) = name_of.unwrap_or(("", node.span));
@@ -137,8 +165,13 @@ fn profiles(f: &Fields<'_>, faults: &mut Faults) -> Vec<ProfileDecl> {
             && let Some(first) = seen.insert(name.to_owned(), name_span)
         {
             faults
-                .error(name_span, format!("{path}.name"), format!("duplicate profile name {}", quote(name)))
-                .label(format!("line {} has it already", first.line));
+                .error(
+                    Code::DuplicateProfile,
+                    name_span,
+                    format!("{path}.name"),
+                    format!("duplicate profile name {}", quote(name)),
+                )
+                .label_at(first, "has it already");
             seen.insert(name.to_owned(), first);
         }
         let plugins =
@@ -156,7 +189,12 @@ fn profile_plugin(node: &Node, path: &str, faults: &mut Faults) -> Option<Plugin
     let reference = reference?;
     let weight_span = weight_node.map(|(n, _)| n.span);
     if let (Some(0.0), Some(span)) = (weight, weight_span) {
-        faults.warning(span, format!("{path}.weight"), format!("weight 0 switches {} off", quote(&reference.name)));
+        faults.warning(
+            Code::ZeroWeight,
+            span,
+            format!("{path}.weight"),
+            format!("weight 0 switches {} off", quote(&reference.name)),
+        );
     }
     Some(PluginRef { reference, weight, weight_span })
 }
@@ -174,6 +212,7 @@ fn data_layer(node: &Node, path: &str, faults: &mut Faults) -> DataLayer {
     }
     let out = DataLayer {
         inject_defaults: f.bool("injectDefaults", faults).unwrap_or(true),
+        inject_defaults_span: f.node("injectDefaults").map(|(n, _)| n.span),
         sources,
         discovery: f.wrapped_reference("discovery", faults),
         peer_discovery: f.wrapped_reference("peerDiscovery", faults),
@@ -181,7 +220,12 @@ fn data_layer(node: &Node, path: &str, faults: &mut Faults) -> DataLayer {
         cross_replica_sync_interval: f.duration("crossReplicaSyncInterval", true, faults),
     };
     if let (Some(_), Some(span)) = (&out.peer_discovery, f.key_span("peerDiscovery")) {
-        faults.warning(span, "dataLayer.peerDiscovery", "`peerDiscovery` is accepted, but has no effect");
+        faults.warning(
+            Code::FieldWithoutEffect,
+            span,
+            "dataLayer.peerDiscovery",
+            "`peerDiscovery` is accepted, but has no effect",
+        );
     }
     out
 }
@@ -223,5 +267,7 @@ fn deprecated_forms(f: &Fields<'_>, document: &mut Document, faults: &mut Faults
 
 fn moved(span: Span, old: &str, new: &str, taken: bool, faults: &mut Faults) {
     let also = if taken { "; ignored, because the new field is set too" } else { "" };
-    faults.warning(span, old, format!("top-level `{old}` is deprecated{also}")).label(format!("use `{new}`"));
+    faults
+        .warning(Code::DeprecatedField, span, old, format!("top-level `{old}` is deprecated{also}"))
+        .label(format!("use `{new}`"));
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use super::Reference;
-use crate::fault::Faults;
+use crate::fault::{Code, Faults};
 use crate::read::Fields;
 use crate::yaml::{Node, Span};
 
@@ -88,7 +88,13 @@ pub(super) fn decode(node: &Node, gate_on: bool, faults: &mut Faults) -> FlowCon
         if !seen.insert(band.priority) {
             let at = node.get("priority").map_or(node.span, |n| n.span);
             faults
-                .report(gate_on, at, format!("{path}.priority"), format!("duplicate priority level {}", band.priority))
+                .report(
+                    gate_on,
+                    Code::DuplicatePriority,
+                    at,
+                    format!("{path}.priority"),
+                    format!("duplicate priority level {}", band.priority),
+                )
                 .label("another band has it already");
         }
         out.priority_bands.push(band);
@@ -97,6 +103,7 @@ pub(super) fn decode(node: &Node, gate_on: bool, faults: &mut Faults) -> FlowCon
     if !gate_on && let Some((first, _)) = given.iter().find(|(k, v)| k.text != "saturationDetector" && !v.is_null()) {
         faults
             .warning(
+                Code::FlowControlOff,
                 first.span,
                 "flowControl",
                 "`flowControl` is set but its feature gate is off: only `saturationDetector` is used",
@@ -110,7 +117,12 @@ fn band(node: &Node, path: &str, gate_on: bool, listed: bool, faults: &mut Fault
     let f = Fields::of(node, path, BAND_FIELDS, faults)?;
     let priority = f.integer("priority", faults);
     if listed && priority.is_none() && f.node("priority").is_none() {
-        faults.warning(node.span, format!("{path}.priority"), "this band has no `priority`; 0 is taken");
+        faults.warning(
+            Code::MissingPriority,
+            node.span,
+            format!("{path}.priority"),
+            "this band has no `priority`; 0 is taken",
+        );
     }
     Some(Band {
         priority: priority.unwrap_or(0),

@@ -1,6 +1,6 @@
 //! Feature gates: `name`, `name=true` or `name=false`; the last entry for a name wins.
 
-use crate::fault::{Faults, listed, nearest, quote};
+use crate::fault::{Code, Faults, listed, nearest, quote};
 use crate::yaml::Node;
 
 /// The gates that exist, resolved.
@@ -21,7 +21,7 @@ impl Default for FeatureGates {
 const KNOWN: [&str; 2] = ["flowControl", "haPopulateNonLeaderDatastore"];
 /// Gates of earlier releases whose effect can no longer be switched off, and since when, in releases of llm-d-router
 /// (llm-d-router#1728 for the first; the release of the second is not recorded).
-const ALWAYS_ON: [(&str, &str); 2] = [("dataLayer", "since llm-d-router 0.8"), ("prepareDataPlugins", "now")];
+const ALWAYS_ON: [(&str, &str); 2] = [("dataLayer", "now, since llm-d-router 0.8"), ("prepareDataPlugins", "now")];
 
 /// Applies all entries. Flow control is not in this release: whoever switches it on is told, since it is left out.
 pub(super) fn resolve(entries: &[(&Node, String)], faults: &mut Faults) -> FeatureGates {
@@ -33,7 +33,7 @@ pub(super) fn resolve(entries: &[(&Node, String)], faults: &mut Faults) -> Featu
     }
     if let Some((span, path)) = on {
         faults
-            .warning(span, path, "feature gate `flowControl` is known, not yet available")
+            .warning(Code::GateNotAvailable, span, path, "feature gate `flowControl` is known, not yet available")
             .label("not in this release: requests are not queued");
     }
     gates
@@ -51,11 +51,12 @@ fn apply(gates: &mut FeatureGates, node: &Node, path: &str, faults: &mut Faults)
         other => {
             if let Some((old, since)) = ALWAYS_ON.iter().find(|(old, _)| *old == other) {
                 faults
-                    .error(node.span, path, format!("feature gate `{old}` no longer exists"))
+                    .error(Code::GateAlwaysOn, node.span, path, format!("feature gate `{old}` no longer exists"))
                     .label(format!("always on {since}; remove this entry"));
                 return;
             }
-            let fault = faults.error(node.span, path, format!("feature gate {} is unknown", quote(other)));
+            let fault =
+                faults.error(Code::UnknownGate, node.span, path, format!("feature gate {} is unknown", quote(other)));
             match nearest(other, KNOWN) {
                 Some(near) => fault.label(format!("did you mean `{near}`?")),
                 None => fault.label(format!("known are: {}", listed(KNOWN))),
@@ -68,7 +69,12 @@ fn apply(gates: &mut FeatureGates, node: &Node, path: &str, faults: &mut Faults)
         Some("0" | "f" | "false") => *target = false,
         Some(v) => {
             faults
-                .error(node.span, path, format!("{} is not a valid value for the feature gate `{name}`", quote(v)))
+                .error(
+                    Code::BadGateValue,
+                    node.span,
+                    path,
+                    format!("{} is not a valid value for the feature gate `{name}`", quote(v)),
+                )
                 .label("write `true` or `false` after the `=`");
         }
     }

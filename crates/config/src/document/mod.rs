@@ -9,7 +9,7 @@ mod references;
 
 use std::time::Duration;
 
-pub use decode::decode;
+pub use decode::{decode, decode_tree};
 pub use flow::{Band, FlowControl};
 pub use gates::FeatureGates;
 pub use references::check_references;
@@ -127,6 +127,8 @@ pub struct PluginRef {
 pub struct DataLayer {
     /// Whether the metrics source and its extractor are added when missing; true unless switched off.
     pub inject_defaults: bool,
+    /// Where that is said, when it is.
+    pub inject_defaults_span: Option<Span>,
     /// `sources`.
     pub sources: Vec<SourceDecl>,
     /// `discovery.pluginRef`: where endpoints come from when not from Kubernetes.
@@ -143,6 +145,7 @@ impl Default for DataLayer {
     fn default() -> Self {
         Self {
             inject_defaults: true,
+            inject_defaults_span: None,
             sources: Vec::new(),
             discovery: None,
             peer_discovery: None,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Document, Reference};
-use crate::fault::{Faults, listed, nearest, quote};
+use crate::fault::{Code, Faults, listed, nearest, quote};
 
 /// Checks every reference for which names alone suffice. `made_by_defaults` are the instances that the injection of defaults will
 /// create whatever the document says (`max-score-picker`, `fcfs-ordering-policy`, ...).
@@ -20,7 +20,7 @@ pub fn check_references(document: &Document, made_by_defaults: &[&str], faults: 
         // Advice takes time in proportion to the names there are; what would not be shown needs none.
         let advise = !faults.is_full();
         let message = format!("{} refers to plugin {}, which is not defined", who(), quote(&reference.name));
-        let fault = faults.report(severe, reference.span, reference.path.clone(), message);
+        let fault = faults.report(severe, Code::UndefinedPlugin, reference.span, reference.path.clone(), message);
         if !advise {
             return;
         }

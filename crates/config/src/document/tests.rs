@@ -80,7 +80,7 @@ fn all_faults_of_a_document_come_at_once_each_at_its_place() {
         "2:7: kind: kind `EndpointPicker` is not a picker configuration (write `EndpointPickerConfig`)",
         "3:16: featureGates[0]: feature gate `flowcontrol` is unknown (did you mean `flowControl`?)",
         "3:29: featureGates[1]: `maybe` is not a valid value for the feature gate `flowControl` (write `true` or `false` after the `=`)",
-        "3:48: featureGates[2]: feature gate `dataLayer` no longer exists (always on since llm-d-router 0.8; remove this entry)",
+        "3:48: featureGates[2]: feature gate `dataLayer` no longer exists (always on now, since llm-d-router 0.8; remove this entry)",
         "3:59: featureGates[3]: `featureGates[3]` must be a string, not an integer (put it in quotes)",
         "6:10: plugins[1].name: duplicate plugin name `queue-scorer` (line 5 has it already; give one of them a `name`)",
         "7:10: plugins[2].type: plugin `x` is missing a `type` (every plugin has a `type`)",

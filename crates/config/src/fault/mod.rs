@@ -1,10 +1,14 @@
 //! What is wrong with a document, where, and what would be right.
 
+mod code;
 mod nearest;
 mod render;
 
+pub use code::Code;
 pub use nearest::{nearest, nearest_few};
 pub use render::render;
+
+use std::borrow::Cow;
 
 use crate::yaml::Span;
 
@@ -22,6 +26,8 @@ pub enum Severity {
 pub struct Fault {
     /// Refused, or only worth saying.
     pub severity: Severity,
+    /// What it is about.
+    pub code: Code,
     /// The token at fault, always inside the text.
     pub span: Span,
     /// Path of the field, such as `plugins[0].type`; empty where no field is meant.
@@ -30,6 +36,8 @@ pub struct Fault {
     pub message: String,
     /// A few words shown under the token. A warning without them is shown without its source line.
     pub label: String,
+    /// Another place that has to do with it; the label then begins with its line.
+    pub other: Option<Span>,
     /// A longer way out, shown on its own line.
     pub help: Option<String>,
 }
@@ -39,6 +47,21 @@ impl Fault {
     pub fn label(&mut self, label: impl Into<String>) -> &mut Self {
         self.label = label.into();
         self
+    }
+
+    /// Sets words under the token that follow `line N`, the line of another place.
+    pub fn label_at(&mut self, other: Span, label: impl Into<String>) -> &mut Self {
+        self.other = Some(other);
+        self.label(label)
+    }
+
+    /// The words under the token.
+    #[must_use]
+    pub fn full_label(&self) -> Cow<'_, str> {
+        match self.other {
+            Some(other) => Cow::Owned(format!("line {} {}", other.line, self.label)),
+            None => Cow::Borrowed(&self.label),
+        }
     }
 
     /// Sets the way out.
@@ -57,7 +80,7 @@ impl std::fmt::Display for Fault {
         }
         f.write_str(&render::clean(&self.message))?;
         if !self.label.is_empty() {
-            write!(f, " ({})", render::clean(&self.label))?;
+            write!(f, " ({})", render::clean(&self.full_label()))?;
         }
         match &self.help {
             Some(help) => write!(f, "; {}", render::clean(help)),
@@ -87,38 +110,40 @@ impl Faults {
     }
 
     /// Reports an error; the result lets label and help be added.
-    pub fn error(&mut self, span: Span, path: impl Into<String>, message: impl Into<String>) -> &mut Fault {
-        self.push(Fault {
-            severity: Severity::Error,
-            span,
-            path: path.into(),
-            message: message.into(),
-            label: String::new(),
-            help: None,
-        })
+    pub fn error(&mut self, code: Code, span: Span, path: impl Into<String>, message: impl Into<String>) -> &mut Fault {
+        self.report(true, code, span, path, message)
     }
 
     /// Reports a warning; the result lets label and help be added.
-    pub fn warning(&mut self, span: Span, path: impl Into<String>, message: impl Into<String>) -> &mut Fault {
-        self.push(Fault {
-            severity: Severity::Warning,
-            span,
-            path: path.into(),
-            message: message.into(),
-            label: String::new(),
-            help: None,
-        })
+    pub fn warning(
+        &mut self,
+        code: Code,
+        span: Span,
+        path: impl Into<String>,
+        message: impl Into<String>,
+    ) -> &mut Fault {
+        self.report(false, code, span, path, message)
     }
 
     /// Reports an error or, where `severe` is false, a warning.
     pub fn report(
         &mut self,
         severe: bool,
+        code: Code,
         span: Span,
         path: impl Into<String>,
         message: impl Into<String>,
     ) -> &mut Fault {
-        if severe { self.error(span, path, message) } else { self.warning(span, path, message) }
+        self.push(Fault {
+            severity: if severe { Severity::Error } else { Severity::Warning },
+            code,
+            span,
+            path: path.into(),
+            message: message.into(),
+            label: String::new(),
+            other: None,
+            help: None,
+        })
     }
 
     /// Adds a fault made elsewhere.
@@ -133,6 +158,26 @@ impl Faults {
         }
         self.kept.push(fault);
         self.kept.last_mut().expect("a fault was just pushed")
+    }
+
+    /// Adds what was found elsewhere, each fault at the place that `place` says of its own.
+    pub fn append(&mut self, more: Faults, place: impl Fn(Span) -> Span) {
+        let (errors, warnings) = (self.errors + more.errors, self.warnings + more.warnings);
+        for mut fault in more.kept {
+            fault.span = place(fault.span);
+            fault.other = fault.other.map(&place);
+            self.push(fault);
+        }
+        // What was only counted there is counted here.
+        (self.errors, self.warnings) = (errors, warnings);
+    }
+
+    /// Makes every warning an error.
+    pub fn harden(&mut self) {
+        for fault in &mut self.kept {
+            fault.severity = Severity::Error;
+        }
+        self.errors += std::mem::take(&mut self.warnings);
     }
 
     /// How many errors were reported.
@@ -212,9 +257,9 @@ mod tests {
     fn the_number_of_kept_faults_is_bounded_and_the_rest_is_counted() {
         let mut faults = Faults::new();
         for i in 0..1000 {
-            faults.error(Span::START, "", format!("e{i}")).label("x");
+            faults.error(Code::BadYaml, Span::START, "", format!("e{i}")).label("x");
         }
-        faults.warning(Span::START, "", "w");
+        faults.warning(Code::ZeroWeight, Span::START, "", "w");
         assert_eq!(faults.sorted().len(), Faults::KEPT + 1);
         assert!(faults.is_full());
         assert_eq!(faults.summary(), "1000 errors, 1 warning");
@@ -223,7 +268,7 @@ mod tests {
     #[test]
     fn a_fault_on_one_line_has_place_path_message_label_and_help() {
         let mut faults = Faults::new();
-        faults.error(Span::START, "plugins[0].type", "bad\u{1b}[31m").label("l").help("h");
+        faults.error(Code::BadYaml, Span::START, "plugins[0].type", "bad\u{1b}[31m").label("l").help("h");
         assert_eq!(faults.sorted()[0].to_string(), "1:1: plugins[0].type: bad\u{fffd}[31m (l); h");
     }
 

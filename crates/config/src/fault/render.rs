@@ -68,8 +68,11 @@ fn one(out: &mut String, file_name: &str, lines: &[&str], fault: &Fault, paint: 
         let (excerpt, before, carets) = excerpt(source, fault);
         let _ = writeln!(out, "{gutter}{line:>5} |{off} {excerpt}");
         let blank = "";
-        let mut under =
-            format!("{gutter}{blank:>5} |{off} {blank:before$}{tone}{} {}", "^".repeat(carets), clean(&fault.label));
+        let mut under = format!(
+            "{gutter}{blank:>5} |{off} {blank:before$}{tone}{} {}",
+            "^".repeat(carets),
+            clean(&fault.full_label())
+        );
         under.truncate(under.trim_end().len());
         let _ = writeln!(out, "{under}{off}");
     }
@@ -112,6 +115,7 @@ pub(super) fn clean(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::Code;
     use crate::yaml::Span;
 
     fn span(line: u32, column: u32, width: u32) -> Span {
@@ -122,11 +126,18 @@ mod tests {
     fn faults_look_like_a_compilers() {
         let text = "plugins:\n\n- type: qeue-scorer\n\n\n\n\n\n\n  plugins:\n  - pluginRef: prefix\n    weight: 0\n";
         let mut faults = Faults::new();
-        faults.warning(span(12, 13, 1), "", "weight 0 switches `kv-cache-utilization-scorer` off");
+        faults.warning(Code::ZeroWeight, span(12, 13, 1), "", "weight 0 switches `kv-cache-utilization-scorer` off");
         faults
-            .error(span(11, 16, 6), "", "profile `default` refers to plugin `prefix`, which is not defined")
+            .error(
+                Code::UndefinedPlugin,
+                span(11, 16, 6),
+                "",
+                "profile `default` refers to plugin `prefix`, which is not defined",
+            )
             .label("defined are: queue-scorer, prefix-cache-scorer");
-        faults.error(span(3, 9, 11), "", "unknown plugin type `qeue-scorer`").label("did you mean `queue-scorer`?");
+        faults
+            .error(Code::UnknownType, span(3, 9, 11), "", "unknown plugin type `qeue-scorer`")
+            .label("did you mean `queue-scorer`?");
         let want = "\
 epp.yaml:3:9: unknown plugin type `qeue-scorer`
     3 | - type: qeue-scorer
@@ -143,7 +154,7 @@ warning: epp.yaml:12:13: weight 0 switches `kv-cache-utilization-scorer` off
     #[test]
     fn colours_only_surround_the_same_text() {
         let mut faults = Faults::new();
-        faults.error(span(1, 1, 3), "", "m").label("l").help("h");
+        faults.error(Code::BadYaml, span(1, 1, 3), "", "m").label("l").help("h");
         let plain = render("f", "abc", &faults, false);
         let mut coloured = render("f", "abc", &faults, true);
         assert_ne!(plain, coloured);
@@ -157,7 +168,7 @@ warning: epp.yaml:12:13: weight 0 switches `kv-cache-utilization-scorer` off
     fn a_very_long_line_is_shown_around_the_token() {
         let text = format!("{}WRONG{}", "a".repeat(5000), "b".repeat(5000));
         let mut faults = Faults::new();
-        faults.error(span(1, 5001, 5), "", "m");
+        faults.error(Code::BadYaml, span(1, 5001, 5), "", "m");
         let shown = render("f", &text, &faults, false);
         let rows: Vec<&str> = shown.lines().collect();
         assert!(rows[1].len() < SHOWN + 20, "{shown}");
@@ -168,7 +179,7 @@ warning: epp.yaml:12:13: weight 0 switches `kv-cache-utilization-scorer` off
     #[test]
     fn control_characters_of_a_document_never_reach_the_terminal() {
         let mut faults = Faults::new();
-        faults.error(span(1, 1, 1), "", "bad \x1b[2J name").label("\x07").help("\r");
+        faults.error(Code::BadYaml, span(1, 1, 1), "", "bad \x1b[2J name").label("\x07").help("\r");
         let shown = render("f\x1b", "\ta\x1b[2Jb", &faults, false);
         assert!(!shown.contains(['\x1b', '\x07', '\r', '\t']), "{shown:?}");
     }
@@ -176,8 +187,8 @@ warning: epp.yaml:12:13: weight 0 switches `kv-cache-utilization-scorer` off
     #[test]
     fn a_place_past_the_text_still_renders() {
         let mut faults = Faults::new();
-        faults.error(Span { line: 9, column: 9, end_line: 9, end_column: 9 }, "", "m");
-        faults.error(Span { line: 1, column: 40, end_line: 3, end_column: 1 }, "", "m");
+        faults.error(Code::BadYaml, Span { line: 9, column: 9, end_line: 9, end_column: 9 }, "", "m");
+        faults.error(Code::BadYaml, Span { line: 1, column: 40, end_line: 3, end_column: 1 }, "", "m");
         assert!(render("f", "ab", &faults, false).ends_with("2 errors\n"));
     }
 }

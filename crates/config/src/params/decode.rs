@@ -1,7 +1,7 @@
 //! Decoding a `parameters` node by a type's rows; every fault is reported, none stops the rest.
 
 use super::{Param, ParamKind, ParamValue, Params, Slot};
-use crate::fault::{Faults, listed, nearest, quote};
+use crate::fault::{Code, Faults, listed, nearest, quote};
 use crate::read;
 use crate::yaml::{self, Key, Node, Span};
 
@@ -28,12 +28,13 @@ pub fn decode(node: Option<&Node>, rows: &'static [Param], span: Span, path: &st
         let key = &entry.0;
         let exact = rows.iter().position(|r| r.name == key.text);
         let Some(row) = exact.or_else(|| rows.iter().position(|r| r.name.eq_ignore_ascii_case(&key.text))) else {
-            read::unknown(key, &params.path(read::short(&key.text)), "unknown parameter", &known, faults);
+            read::unknown(Code::UnknownParameter, key, &params.path(read::short(&key.text)), &known, faults);
             continue;
         };
         if exact.is_none() {
             faults
                 .warning(
+                    Code::ParameterSpelling,
                     key.span,
                     params.path(&key.text),
                     format!("parameter {} is spelt `{}`", quote(&key.text), rows[row].name),
@@ -41,7 +42,12 @@ pub fn decode(node: Option<&Node>, rows: &'static [Param], span: Span, path: &st
                 .label(format!("write `{}`", rows[row].name));
         }
         if given[row].is_some() {
-            faults.error(key.span, params.path(&key.text), format!("parameter `{}` is given twice", rows[row].name));
+            faults.error(
+                Code::ParameterTwice,
+                key.span,
+                params.path(&key.text),
+                format!("parameter `{}` is given twice", rows[row].name),
+            );
             continue;
         }
         given[row] = Some(entry);
@@ -50,7 +56,12 @@ pub fn decode(node: Option<&Node>, rows: &'static [Param], span: Span, path: &st
         let path = params.path(row.name);
         let written = entry.filter(|(_, n)| !n.is_null());
         if let (Some((key, _)), Some(instead)) = (written, row.deprecated) {
-            faults.warning(key.span, path.clone(), format!("parameter `{}` is deprecated: {instead}", row.name));
+            faults.warning(
+                Code::DeprecatedParameter,
+                key.span,
+                path.clone(),
+                format!("parameter `{}` is deprecated: {instead}", row.name),
+            );
         }
         if let Some((_, node)) = written
             && let Some(value) = value(node, &row.kind, &path, faults)
@@ -60,7 +71,9 @@ pub fn decode(node: Option<&Node>, rows: &'static [Param], span: Span, path: &st
         }
         if row.required && written.is_none() {
             let at = entry.map_or(params.span, |(k, _)| k.span);
-            faults.error(at, path.clone(), format!("parameter `{}` is required", row.name)).label(row.doc);
+            faults
+                .error(Code::MissingParameter, at, path.clone(), format!("parameter `{}` is required", row.name))
+                .label(row.doc);
         }
         if let Some(json) = row.default {
             // Faults in a row's own default have no place in the user's file; a test over all rows looks for them.
@@ -154,7 +167,7 @@ fn value(node: &Node, kind: &'static ParamKind, path: &str, faults: &mut Faults)
             if let Some(word) = words.iter().find(|w| **w == text) {
                 return Some(ParamValue::Enum(word));
             }
-            let fault = faults.error(node.span, path, format!("`{path}` cannot be {}", quote(text)));
+            let fault = faults.error(Code::UnknownWord, node.span, path, format!("`{path}` cannot be {}", quote(text)));
             match nearest(text, words.iter().copied()) {
                 Some(near) => fault.label(format!("did you mean `{near}`?")),
                 None => fault.label(format!("one of: {}", listed(words.iter().copied()))),
@@ -205,7 +218,7 @@ fn in_range(inside: bool, bounds: (Option<f64>, Option<f64>), node: &Node, path:
             (None, Some(max)) => format!("{max} or less"),
             (None, None) => String::new(),
         };
-        faults.error(node.span, path, format!("`{path}` must be {range}")).label("out of range");
+        faults.error(Code::OutOfRange, node.span, path, format!("`{path}` must be {range}")).label("out of range");
     }
     inside
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Kind, Registry, Stability};
 use crate::document::{Decoded, Document, PluginDecl, Reference, check_references, decode};
-use crate::fault::{Faults, listed, nearest, nearest_few, quote};
+use crate::fault::{Code, Faults, listed, nearest, nearest_few, quote};
 use crate::params::{self, Params};
 
 /// A document that went through all checks.
@@ -25,7 +25,18 @@ pub fn check(
     allow_experimental: bool,
     faults: &mut Faults,
 ) -> Option<Checked> {
-    let Decoded::Document(document) = decode(bytes, faults) else { return None };
+    check_decoded(decode(bytes, faults), registry, made_by_defaults, allow_experimental, faults)
+}
+
+/// The same of a document that was decoded already.
+pub fn check_decoded(
+    decoded: Decoded,
+    registry: &dyn Registry,
+    made_by_defaults: &[&str],
+    allow_experimental: bool,
+    faults: &mut Faults,
+) -> Option<Checked> {
+    let Decoded::Document(document) = decoded else { return None };
     check_references(&document, made_by_defaults, faults);
     let params = check_types(&document, registry, allow_experimental, faults);
     Some(Checked { document: *document, params })
@@ -61,14 +72,14 @@ fn check_plugin(
     let name = quote(&p.type_name);
     if !info.available {
         faults
-            .error(p.type_span, path, format!("plugin type {name} is known, not yet available"))
+            .error(Code::NotAvailable, p.type_span, path, format!("plugin type {name} is known, not yet available"))
             .label("not in this release");
     } else if info.stability == Stability::Alpha && !allow_experimental {
         faults
-            .error(p.type_span, path, format!("plugin type {name} is experimental (Alpha)"))
+            .error(Code::Experimental, p.type_span, path, format!("plugin type {name} is experimental (Alpha)"))
             .label("start with --allow-experimental-plugins to use it");
     } else if let Some(instead) = info.deprecated {
-        faults.warning(p.type_span, path, format!("plugin type {name} is deprecated: {instead}"));
+        faults.warning(Code::DeprecatedType, p.type_span, path, format!("plugin type {name} is deprecated: {instead}"));
     }
     let path = format!("{}.parameters", p.path());
     let node = p.parameters.as_ref().filter(|n| n.entries().is_some());
@@ -76,7 +87,9 @@ fn check_plugin(
         // A type that cannot run yet may have parameters that are not described yet.
         if let Some(node) = node.filter(|n| info.available && n.entries().is_some_and(|e| !e.is_empty())) {
             let at = node.entries().and_then(|e| e.first()).map_or(node.span, |(k, _)| k.span);
-            faults.error(at, path.clone(), format!("plugin type {name} has no parameters")).label("remove this");
+            faults
+                .error(Code::NoParameters, at, path.clone(), format!("plugin type {name} has no parameters"))
+                .label("remove this");
         }
         return Some(params::decode(None, &[], p.span, &path, faults));
     }
@@ -85,7 +98,7 @@ fn check_plugin(
 
 fn unknown_type(name: &str, entry: &str, path: &str, p: &PluginDecl, registry: &dyn Registry, faults: &mut Faults) {
     let names = if faults.is_full() { Vec::new() } else { registry.names() };
-    let fault = faults.error(p.type_span, path, format!("unknown plugin type {}", quote(name)));
+    let fault = faults.error(Code::UnknownType, p.type_span, path, format!("unknown plugin type {}", quote(name)));
     match nearest(name, names.iter().copied()) {
         Some(near) => fault.label(format!("did you mean `{near}`?")),
         None => fault
@@ -105,6 +118,7 @@ fn check_kinds(document: &Document, registry: &dyn Registry, faults: &mut Faults
             faults
                 .report(
                     severe,
+                    Code::WrongPluginKind,
                     reference.span,
                     reference.path.clone(),
                     format!("plugin {} is not {}", quote(&reference.name), kind.with_article()),
@@ -137,12 +151,14 @@ fn check_kinds(document: &Document, registry: &dyn Registry, faults: &mut Faults
         let name = quote(&plugin.reference.name);
         if !kinds.iter().any(|k| matches!(k, Kind::Filter | Kind::Scorer | Kind::Picker)) {
             faults.warning(
+                Code::NoEffectInProfile,
                 plugin.reference.span,
                 plugin.reference.path.clone(),
                 format!("plugin {name} is neither filter, scorer nor picker and has no effect in a profile"),
             );
         } else if let Some(span) = plugin.weight_span.filter(|_| !kinds.contains(&Kind::Scorer)) {
             faults.warning(
+                Code::WeightWithoutEffect,
                 span,
                 plugin.reference.path.clone(),
                 format!("{name} is not a scorer; its weight has no effect"),
@@ -155,18 +171,20 @@ fn check_kinds(document: &Document, registry: &dyn Registry, faults: &mut Faults
 fn undeclared_parser(parser: &Reference, registry: &dyn Registry, faults: &mut Faults) {
     let info = registry.lookup(&parser.name);
     let name = quote(&parser.name);
-    let what = match info {
+    let (code, what) = match info {
         Some(i) if i.kinds.contains(&Kind::Parser) && i.available => return,
-        Some(i) if i.kinds.contains(&Kind::Parser) => format!("plugin type {name} is known, not yet available"),
-        Some(_) => format!("plugin {name} is not a parser"),
-        None => format!("parser {name} is neither a plugin nor a plugin type"),
+        Some(i) if i.kinds.contains(&Kind::Parser) => {
+            (Code::NotAvailable, format!("plugin type {name} is known, not yet available"))
+        }
+        Some(_) => (Code::WrongPluginKind, format!("plugin {name} is not a parser")),
+        None => (Code::UnknownParser, format!("parser {name} is neither a plugin nor a plugin type")),
     };
     let names = if faults.is_full() { Vec::new() } else { registry.names() };
     let parsers: Vec<&str> = names
         .into_iter()
         .filter(|n| registry.lookup(n).is_some_and(|i| i.kinds.contains(&Kind::Parser) && i.available))
         .collect();
-    let fault = faults.error(parser.span, parser.path.clone(), what);
+    let fault = faults.error(code, parser.span, parser.path.clone(), what);
     match nearest(&parser.name, parsers.iter().copied()).filter(|n| *n != parser.name) {
         Some(near) => fault.label(format!("did you mean `{near}`?")),
         None => fault.label(format!("parsers are: {}", listed(parsers))),

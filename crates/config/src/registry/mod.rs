@@ -2,7 +2,7 @@
 
 mod check;
 
-pub use check::{Checked, check, check_types};
+pub use check::{Checked, check, check_decoded, check_types};
 
 use crate::params::Param;
 

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span as ParserSpan, Tag};
 
 use super::{Key, Node, Span, Value, resolve};
-use crate::fault::{Faults, quote};
+use crate::fault::{Code, Faults, quote};
 
 /// Most bytes of one document: what a ConfigMap can hold, and what the Go picker allows an endpoints file.
 pub const MAX_BYTES: usize = 1 << 20;
@@ -18,7 +18,12 @@ pub const MAX_COPIED_NODES: usize = 100_000;
 /// The text of a file: UTF-8, at most `max_bytes`, without its byte order mark. Otherwise a fault and `None`.
 pub fn text_of<'a>(bytes: &'a [u8], max_bytes: usize, faults: &mut Faults) -> Option<&'a str> {
     if bytes.len() > max_bytes {
-        faults.error(Span::START, "", format!("the file has {} bytes; at most {max_bytes} are read", bytes.len()));
+        faults.error(
+            Code::TooLarge,
+            Span::START,
+            "",
+            format!("the file has {} bytes; at most {max_bytes} are read", bytes.len()),
+        );
         return None;
     }
     match std::str::from_utf8(bytes) {
@@ -30,7 +35,9 @@ pub fn text_of<'a>(bytes: &'a [u8], max_bytes: usize, faults: &mut Faults) -> Op
             let line = lines.len() as u32;
             let column = lines.last().map_or(0, |l| l.chars().count()) as u32 + 1;
             let span = Span { line, column, end_line: line, end_column: column + 1 };
-            faults.error(span, "", "the file is not UTF-8 text").label("this byte is not part of a character");
+            faults
+                .error(Code::NotUtf8, span, "", "the file is not UTF-8 text")
+                .label("this byte is not part of a character");
             None
         }
     }
@@ -46,7 +53,7 @@ pub fn parse(text: &str, faults: &mut Faults) -> Option<Node> {
             Ok((event, span)) => builder.event(event, span)?,
             Err(e) => {
                 let span = builder.before_blank(builder.place(*e.marker(), *e.marker()));
-                builder.faults.error(span, "", format!("not valid YAML: {}", e.info()));
+                builder.faults.error(Code::BadYaml, span, "", format!("not valid YAML: {}", e.info()));
                 return None;
             }
         }
@@ -165,7 +172,12 @@ impl<'f> Builder<'f> {
             Event::DocumentStart(_) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    self.faults.error(span, "", "a second document begins here; one file holds one document");
+                    self.faults.error(
+                        Code::SecondDocument,
+                        span,
+                        "",
+                        "a second document begins here; one file holds one document",
+                    );
                     return None;
                 }
             }
@@ -191,14 +203,19 @@ impl<'f> Builder<'f> {
             Event::SequenceEnd | Event::MappingEnd => self.close(span, at)?,
             Event::Alias(id) => {
                 let Some(nodes) = self.anchors.get(&id).map(|b| b.nodes) else {
-                    self.faults.error(span, "", "this alias refers to a node that is not complete yet");
+                    self.faults.error(
+                        Code::IncompleteAlias,
+                        span,
+                        "",
+                        "this alias refers to a node that is not complete yet",
+                    );
                     return None;
                 };
                 self.charge(nodes, span)?;
                 let target = self.anchors.get(&id).cloned()?;
                 if self.wants_key() {
                     let Some(text) = target.node.as_str().map(str::to_owned) else {
-                        self.faults.error(span, "", "a key must be text");
+                        self.faults.error(Code::KeyNotText, span, "", "a key must be text");
                         return None;
                     };
                     return self.key(text, false, span);
@@ -221,7 +238,12 @@ impl<'f> Builder<'f> {
             } else if seen.insert(text.clone()) {
                 Use::Entry
             } else {
-                self.faults.error(span, text.clone(), format!("key {} is already set in this mapping", quote(&text)));
+                self.faults.error(
+                    Code::DuplicateKey,
+                    span,
+                    text.clone(),
+                    format!("key {} is already set in this mapping", quote(&text)),
+                );
                 Use::Drop
             };
             *key = Some((Key { text, span }, used));
@@ -244,7 +266,7 @@ impl<'f> Builder<'f> {
     }
 
     fn unknown_tag<T>(&mut self, tag: &Tag, span: Span) -> Option<T> {
-        self.faults.error(span, "", format!("tag {} has no meaning here", quote(&tag.to_string())));
+        self.faults.error(Code::UnknownTag, span, "", format!("tag {} has no meaning here", quote(&tag.to_string())));
         None
     }
 
@@ -255,11 +277,11 @@ impl<'f> Builder<'f> {
             return self.unknown_tag(t, start);
         }
         if self.wants_key() {
-            self.faults.error(start, "", "a key must be text");
+            self.faults.error(Code::KeyNotText, start, "", "a key must be text");
             return None;
         }
         if self.frames.len() >= MAX_DEPTH {
-            self.faults.error(start, "", format!("nested more than {MAX_DEPTH} levels deep"));
+            self.faults.error(Code::TooDeep, start, "", format!("nested more than {MAX_DEPTH} levels deep"));
             return None;
         }
         self.frames.push(Frame { start, anchor, flow: at.end.index() > at.start.index(), nodes: 1, height: 0, kind });
@@ -313,7 +335,7 @@ impl<'f> Builder<'f> {
                     }
                 }
                 _ => {
-                    self.faults.error(source.span, "<<", "only a mapping can be merged");
+                    self.faults.error(Code::BadMerge, source.span, "<<", "only a mapping can be merged");
                 }
             }
         }
@@ -321,7 +343,7 @@ impl<'f> Builder<'f> {
 
     fn finished(&mut self, built: Built, anchor: usize) -> Option<()> {
         if self.frames.len() + built.height > MAX_DEPTH + 1 {
-            self.faults.error(built.node.span, "", format!("nested more than {MAX_DEPTH} levels deep"));
+            self.faults.error(Code::TooDeep, built.node.span, "", format!("nested more than {MAX_DEPTH} levels deep"));
             return None;
         }
         if anchor > 0 {
@@ -351,7 +373,12 @@ impl<'f> Builder<'f> {
     fn charge(&mut self, nodes: usize, span: Span) -> Option<()> {
         self.copied += nodes;
         if self.copied > MAX_COPIED_NODES {
-            self.faults.error(span, "", format!("aliases expand to more than {MAX_COPIED_NODES} nodes"));
+            self.faults.error(
+                Code::AliasesTooLarge,
+                span,
+                "",
+                format!("aliases expand to more than {MAX_COPIED_NODES} nodes"),
+            );
             return None;
         }
         Some(())

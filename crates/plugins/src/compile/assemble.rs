@@ -6,7 +6,7 @@ use super::{Compiled, CompiledSource, NamedPlugin, effective};
 use crate::build::{Activation, Build, ColumnTable, Instance, Parts};
 use crate::learned::LearnedStates;
 use crate::parsers::ParserTable;
-use pointsman_config::{Faults, Kind, Span};
+use pointsman_config::{Code, Faults, Kind, Span};
 use pointsman_scheduling::{Columns, Named, Profile, Scheduler, WeightedScorer};
 use std::sync::Arc;
 
@@ -55,17 +55,6 @@ fn is_part(decl: &Decl) -> bool {
     decl.is(Kind::Decider) || decl.is(Kind::Extractor)
 }
 
-/// Profiles that the handler never comes to run are likely misspelt, there or in its parameters.
-fn unreachable_profiles(d: &Declared, handler_at: usize, handler: &Instance, faults: &mut Faults) {
-    let Some(reach) = &handler.reach else { return };
-    for (p, plan) in d.profiles.iter().enumerate().filter(|(p, _)| !reach.contains(p)) {
-        let at = d.document.profiles.get(p).map_or(Span::START, |p| p.name_span);
-        let message =
-            format!("unreachable profile: `{}` as it is set never runs `{}`", d.decls[handler_at].name, plan.name);
-        faults.warning(at, format!("schedulingProfiles[{p}]"), message).label("never run");
-    }
-}
-
 /// Puts the instances in their places.
 pub(super) fn assemble(
     d: &Declared,
@@ -82,9 +71,8 @@ pub(super) fn assemble(
         let at = d.document.profiles.get(1).map_or(Span::START, |p| p.name_span);
         let message =
             format!("`{}` runs a single profile, and there are {}", d.decls[handler_at].name, d.profiles.len());
-        faults.error(at, "schedulingProfiles", message).label("second profile");
+        faults.error(Code::SingleProfile, at, "schedulingProfiles", message).label("second profile");
     }
-    unreachable_profiles(d, handler_at, handler, faults);
     let mut profiles = Vec::with_capacity(d.profiles.len());
     for plan in &d.profiles {
         let (mut filters, mut scorers, mut picker) = (Vec::new(), Vec::new(), None);
@@ -129,7 +117,7 @@ pub(super) fn assemble(
         if let Some(reference) = d.document.request_handler.parsers.iter().find(|r| *r.name == *name) {
             let message =
                 format!("parser `{name}` is never asked: its type, or a parser that takes everything, comes before it");
-            faults.warning(reference.span, reference.path.clone(), message);
+            faults.warning(Code::ParserNeverAsked, reference.span, reference.path.clone(), message);
         }
     }
     let sources: Vec<CompiledSource> = d
@@ -140,10 +128,12 @@ pub(super) fn assemble(
             Some(CompiledSource { source: instances[*source].source.clone()?, extractors })
         })
         .collect();
-    if sources.is_empty() {
+    // Whoever misses it has said so.
+    if sources.is_empty() && !faults.iter().any(|f| f.code == Code::NoEngineMetrics) {
         faults
             .error(
-                Span::START,
+                Code::NoDataSource,
+                d.document.data_layer.inject_defaults_span.unwrap_or(Span::START),
                 "dataLayer.sources",
                 "no data source is configured: nothing would ever be known of the engines",
             )
@@ -155,7 +145,7 @@ pub(super) fn assemble(
             let at = d.position(&other.name).map(|i| (d.decls[i].span, d.decls[i].path.clone())).unwrap_or_default();
             let message =
                 format!("`{}` and `{}` use different block sizes; prompts are hashed once", first.name, other.name);
-            faults.error(at.0, at.1, message).label("use one block size");
+            faults.error(Code::BlockSizesDiffer, at.0, at.1, message).label("use one block size");
         }
     }
     Some(Compiled {

@@ -4,7 +4,7 @@ use super::declare::{Decl, Declared};
 use crate::build::ColumnTable;
 use crate::row::{Need, Row};
 use crate::table::TABLE;
-use pointsman_config::{Faults, Kind, Stability, nearest};
+use pointsman_config::{Code, Faults, Kind, Stability, nearest};
 use pointsman_scheduling::{Columns, DataKind};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,20 +39,42 @@ pub(super) fn bind(d: &mut Declared, allow_experimental: bool, faults: &mut Faul
         {
             let message = format!("plugin `{}` is needed here and experimental (Alpha)", decl.name);
             faults
-                .error(decl.span, decl.path.clone(), message)
+                .error(Code::Experimental, decl.span, decl.path.clone(), message)
                 .label("start with --allow-experimental-plugins to use it");
         }
     }
     bound
 }
 
+/// What a plugin reads, for a person.
+fn in_words(kind: DataKind) -> &'static str {
+    match kind {
+        DataKind::TokenizedPrompt => "the tokens of prompts",
+        DataKind::PrefixMatch => "prefix matches",
+        DataKind::InFlightLoad => "the load in flight",
+        DataKind::UncachedTokens => "the tokens to compute",
+        DataKind::EngineMetrics => "engine metrics",
+        DataKind::LatencyPrediction => "predicted latencies",
+        DataKind::EncoderMatch => "encoder-cache matches",
+        DataKind::SessionId => "session ids",
+        DataKind::AgentIdentity => "agent identities",
+        DataKind::Topology => "the topology",
+    }
+}
+
+/// Whether any source has an extractor that reads load, KV usage and adapters.
+fn provides_engine_metrics(d: &Declared) -> bool {
+    let gives = |e: &usize| d.decls[*e].row.makes.contains(&DataKind::EngineMetrics);
+    d.sources.iter().any(|(_, extractors)| extractors.iter().any(gives))
+}
+
 fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Option<Arc<str>> {
     if need.kind == DataKind::EngineMetrics {
-        if need.required && !d.sources.iter().any(|(_, extractors)| !extractors.is_empty()) {
+        if need.required && !provides_engine_metrics(d) {
             let message =
                 format!("`{}` reads engine metrics, and no data source with an extractor provides them", decl.name);
             faults
-                .error(decl.span, decl.path.clone(), message)
+                .error(Code::NoEngineMetrics, decl.span, decl.path.clone(), message)
                 .help("list `metrics-data-source` with `core-metrics-extractor` under `dataLayer.sources`, or leave `injectDefaults` on");
         }
         return None;
@@ -76,8 +98,8 @@ fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Op
         let (span, path) = (decl.params.span(param), decl.params.path(param));
         let near = nearest(name, known.iter().map(|m| &**m)).map(str::to_owned);
         let message =
-            format!("`{}` reads {} of `{name}`, which no plugin of that name provides", decl.name, need.kind.as_str());
-        faults.error(span, path, message).label(match near {
+            format!("`{}` reads {} of `{name}`, which no plugin of that name provides", decl.name, in_words(need.kind));
+        faults.error(Code::UnknownProducer, span, path, message).label(match near {
             Some(near) => format!("did you mean `{near}`?"),
             None => "declare it under `plugins`, or leave the parameter out".to_owned(),
         });
@@ -96,11 +118,13 @@ fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Op
                 return several.first().map(Arc::clone);
             }
             let names = several.iter().map(|m| format!("`{m}`")).collect::<Vec<_>>().join(", ");
-            let message = format!("`{}` could read {} of {names}", decl.name, need.kind.as_str());
-            faults.error(decl.span, decl.path.clone(), message).label(match need.producer_param {
-                Some(param) => format!("name one in `{param}`"),
-                None => "keep one of them".to_owned(),
-            });
+            let message = format!("`{}` could read {} of {names}", decl.name, in_words(need.kind));
+            faults.error(Code::AmbiguousProducer, decl.span, decl.path.clone(), message).label(
+                match need.producer_param {
+                    Some(param) => format!("name one in `{param}`"),
+                    None => "keep one of them".to_owned(),
+                },
+            );
             None
         }
     }
@@ -111,7 +135,9 @@ fn created(d: &mut Declared, decl: &Decl, need: &Need, row: &'static Row, faults
     if let Some(why) = row.must_be_declared {
         let (name, made) = (&decl.name, row.type_name);
         let message = format!("`{name}` reads {}, and `{made}` cannot be created for it: {why}", need.kind.as_str());
-        faults.error(decl.span, decl.path.clone(), message).label(format!("declare a `{made}` under `plugins`"));
+        faults
+            .error(Code::ProducerNotDeclared, decl.span, decl.path.clone(), message)
+            .label(format!("declare a `{made}` under `plugins`"));
         return None;
     }
     d.decls.push(Decl::injected(row));
@@ -151,6 +177,7 @@ pub(super) fn producer_order(d: &Declared, bound: &Bound, faults: &mut Faults) -
             let stuck = producers.iter().find(|i| !order.contains(i)).map(|&i| &d.decls[i]);
             if let Some(decl) = stuck {
                 faults.error(
+                    Code::CyclicData,
                     decl.span,
                     decl.path.clone(),
                     format!("`{}` reads data that depends on its own", decl.name),

@@ -4,7 +4,7 @@ use crate::row::Row;
 use crate::table::row;
 use pointsman_config::document::{Document, SourceDecl};
 use pointsman_config::registry::Checked;
-use pointsman_config::{Faults, Kind, Params, Span};
+use pointsman_config::{Code, Faults, Kind, Params, Span};
 use std::sync::Arc;
 
 /// One instance to be made.
@@ -137,7 +137,7 @@ fn profiles(d: &mut Declared, faults: &mut Faults) {
                 let name = &d.decls[decl].name;
                 let message =
                     format!("weight {weight} of `{name}` is negative: the best candidates for it become the worst");
-                faults.warning(span, plugin.reference.path.clone(), message);
+                faults.warning(Code::NegativeWeight, span, plugin.reference.path.clone(), message);
             }
             members.push(Member {
                 decl,
@@ -162,10 +162,13 @@ fn handler(d: &mut Declared, faults: &mut Faults) {
     let handlers: Vec<usize> = (0..d.decls.len()).filter(|&i| d.decls[i].is(Kind::ProfileHandler)).collect();
     match handlers[..] {
         [] if d.profiles.len() == 1 => d.handler = d.position_or_inject("single-profile-handler"),
+        // Two profiles of one name are one too many, not two to choose from.
+        [] if d.profiles.iter().all(|p| p.name == d.profiles[0].name) => {}
         [] => {
             let at = d.document.profiles.get(1).map_or(Span::START, |p| p.name_span);
             faults
                 .error(
+                    Code::NoProfileHandler,
                     at,
                     "schedulingProfiles",
                     "no profile handler is configured, and only one profile can do without",
@@ -177,7 +180,12 @@ fn handler(d: &mut Declared, faults: &mut Faults) {
         [first, second, ..] => {
             let (a, b) = (&d.decls[first], &d.decls[second]);
             faults
-                .error(b.span, b.path.clone(), format!("several profile handlers: `{}` and `{}`", a.name, b.name))
+                .error(
+                    Code::SeveralHandlers,
+                    b.span,
+                    b.path.clone(),
+                    format!("several profile handlers: `{}` and `{}`", a.name, b.name),
+                )
                 .label("only one is allowed");
         }
     }
@@ -195,7 +203,9 @@ fn pickers(d: &mut Declared, faults: &mut Faults) {
                 let (a, b) = (&d.decls[*first], &d.decls[*second]);
                 let message =
                     format!("profile `{}` has two pickers: `{}` and `{}`", d.profiles[p].name, a.name, b.name);
-                faults.error(place(d), format!("schedulingProfiles[{p}]"), message).label("keep one");
+                faults
+                    .error(Code::SeveralPickers, place(d), format!("schedulingProfiles[{p}]"), message)
+                    .label("keep one");
                 continue;
             }
             ([], []) => d.position_or_inject("max-score-picker"),
@@ -206,7 +216,9 @@ fn pickers(d: &mut Declared, faults: &mut Faults) {
                     "profile `{}` names no picker, and there are `{}` and `{}`",
                     d.profiles[p].name, a.name, b.name
                 );
-                faults.error(place(d), format!("schedulingProfiles[{p}]"), message).label("name the one to use");
+                faults
+                    .error(Code::UnclearPicker, place(d), format!("schedulingProfiles[{p}]"), message)
+                    .label("name the one to use");
                 continue;
             }
         };

@@ -1,12 +1,16 @@
 //! From a document to a running scheduler (plugin specification 1.3, 1.5, 3.4).
 //!
-//! Four steps, each in its file: the declarations with defaults injected ([`declare`]), who reads whose data ([`bind`]), the instances
-//! ([`assemble`]), and the effective document for people ([`effective`]). Every order is the order of declaration.
+//! Steps, each in its file: the declarations with defaults injected ([`declare`]), who reads whose data ([`bind`]), the instances
+//! ([`assemble`]), what is legal and surely not meant ([`lint`]), and the effective document for people ([`effective`]). Every order is the order of declaration.
 
 mod assemble;
 mod bind;
 mod declare;
 mod effective;
+mod file;
+mod lint;
+
+pub use file::{Judged, JudgedDocument, judge};
 
 use crate::build::{Activation, Instance};
 use crate::data_layer::core_metrics_extractor::EngineMappings;
@@ -17,7 +21,9 @@ use crate::parsers::ParserTable;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use crate::producers::mm_embeddings_cache_producer::MmEmbeddingsCacheProducer;
 use crate::table::Catalogue;
-use pointsman_config::{Faults, check};
+use pointsman_config::document::{decode, decode_tree};
+use pointsman_config::registry::check_decoded;
+use pointsman_config::{Decoded, Faults, Node};
 use pointsman_scheduling::{
     Admitter, Columns, Hooks, Named, Producer, RequestHook, ResponseHook, Scheduler, UsageHook,
 };
@@ -135,19 +141,30 @@ const MADE_BY_DEFAULTS: &[&str] = &[
 
 /// Compiles a document; empty bytes mean the default profile. `None` when there are errors among the faults.
 pub fn compile(bytes: &[u8], options: &CompileOptions, faults: &mut Faults) -> Option<Compiled> {
-    let checked = check(bytes, &Catalogue, MADE_BY_DEFAULTS, options.allow_experimental, faults);
-    let built_in = checked.is_none() && faults.errors() == 0;
-    let checked = if built_in {
-        check(options.default.document().as_bytes(), &Catalogue, MADE_BY_DEFAULTS, true, faults)?
-    } else {
-        checked?
-    };
+    let decoded = decode(bytes, faults);
+    compile_decoded(decoded, options, faults)
+}
+
+/// Compiles a document that is a part of another one.
+pub fn compile_tree(root: &Node, options: &CompileOptions, faults: &mut Faults) -> Option<Compiled> {
+    let decoded = decode_tree(root, faults);
+    compile_decoded(decoded, options, faults)
+}
+
+fn compile_decoded(decoded: Decoded, options: &CompileOptions, faults: &mut Faults) -> Option<Compiled> {
+    let built_in = matches!(decoded, Decoded::Absent);
+    let decoded = if built_in { decode(options.default.document().as_bytes(), faults) } else { decoded };
+    let allow_experimental = options.allow_experimental || built_in;
+    let checked = check_decoded(decoded, &Catalogue, MADE_BY_DEFAULTS, allow_experimental, faults)?;
     let mut declared = declare::declare(checked, built_in, faults)?;
     let bound = bind::bind(&mut declared, options.allow_experimental, faults);
     let columns = bind::columns(&declared);
     let mut activations = Vec::new();
     let instances: Vec<Instance> =
         assemble::instances(&declared, &bound, &columns.1, &options.states, &mut activations, faults);
+    if faults.errors() == 0 {
+        lint::lint(&declared, &bound, &instances, faults);
+    }
     let compiled = assemble::assemble(&declared, &bound, instances, columns.0, activations, faults);
     if faults.errors() > 0 { None } else { compiled }
 }

@@ -7,15 +7,18 @@
 
 mod accumulate;
 mod engines;
+mod survey;
 
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Row, Stability};
+use crate::row::{Kind, Row, Signal, Stability};
 use accumulate::Accumulated;
 use pointsman_config::{Param, ParamKind, Params};
 use pointsman_fleet::{Labels, Scraped};
+use pointsman_scheduling::DataKind;
 use pointsman_wire::exposition::{Spec, Wanted, scan};
 use std::fmt;
 use std::sync::Arc;
+pub use survey::Survey;
 
 /// What was read from one page.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +78,17 @@ enum Field {
     NumBlocks,
 }
 
+impl Field {
+    fn of(signal: Signal) -> Self {
+        match signal {
+            Signal::Waiting => Self::Waiting,
+            Signal::Running => Self::Running,
+            Signal::KvUsage => Self::KvUsage,
+            Signal::Lora => Self::Lora,
+        }
+    }
+}
+
 /// Names of one engine kind.
 #[derive(Clone, Debug)]
 struct Engine {
@@ -117,6 +131,23 @@ impl EngineMappings {
     #[must_use]
     pub fn label<'a>(&self, labels: &'a Labels) -> Option<&'a str> {
         labels.get(&self.label_key).or_else(|| labels.get(OLD_LABEL)).filter(|v| !v.is_empty())
+    }
+
+    /// Engine kind of endpoints without a known label.
+    #[must_use]
+    pub fn default_engine(&self) -> &str {
+        &self.engines[self.default].name
+    }
+
+    /// The engine kinds, in order.
+    pub fn engine_names(&self) -> impl Iterator<Item = &str> {
+        self.engines.iter().map(|e| &*e.name)
+    }
+
+    /// Whether a metric is named for `signal` where the engine kind is the default.
+    #[must_use]
+    pub fn default_gives(&self, signal: Signal) -> bool {
+        self.engines[self.default].fields.contains(&Field::of(signal))
     }
 
     /// Reads a page as the engine kind `engine_label` prints it.
@@ -167,6 +198,7 @@ pub const ROW: Row = Row {
         )
         .default("[]"),
     ],
+    makes: &[DataKind::EngineMetrics],
     build: Some(build),
     ..Row::new(
         "core-metrics-extractor",

@@ -28,7 +28,7 @@ pub const ROW: Row = Row {
 
 fn build(b: &mut Build<'_>) -> Instance {
     let discovery = FileDiscovery { path: b.params.str("path").into(), watch: b.params.bool("watchFile") };
-    if discovery.path.as_os_str().is_empty() {
+    if b.params.given("path") && discovery.path.as_os_str().is_empty() {
         b.fault("path", "`path` must not be empty");
     }
     Instance { discovery: Some(Arc::new(discovery)), ..Instance::default() }

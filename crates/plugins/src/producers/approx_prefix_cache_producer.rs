@@ -241,7 +241,8 @@ pub const ROW: Row = Row {
             ParamKind::COUNT,
             "Blocks of a prompt that are matched when `maxPrefixTokensToMatch` is 0; 0: all.",
         )
-        .default("2048"),
+        .default("2048")
+        .deprecated("use `maxPrefixTokensToMatch`"),
         Param::new(
             "lruCapacityPerServer",
             ParamKind::INTEGER,

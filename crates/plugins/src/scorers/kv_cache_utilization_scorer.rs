@@ -3,7 +3,7 @@
 //! Source: plugin specification 6.
 
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Need, Row, Signal, Stability};
 use pointsman_scheduling::{Cycle, DataKind, Scope, Scorer};
 
 /// Prefers engines with free KV cache.
@@ -19,6 +19,7 @@ impl Scorer for KvCacheUtilizationScorer {
 /// Its row.
 pub const ROW: Row = Row {
     needs: &[Need::required(DataKind::EngineMetrics)],
+    signals: &[Signal::KvUsage],
     formula: "1 - KV cache usage",
     build: Some(build),
     ..Row::new("kv-cache-utilization-scorer", &[Kind::Scorer], Stability::Beta, "Prefers engines with free KV cache.")

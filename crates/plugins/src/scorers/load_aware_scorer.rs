@@ -3,7 +3,7 @@
 //! Never above 0.5, so that it only ever breaks ties of stronger scorers. Source: plugin specification 6.
 
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Need, Row, Signal, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_scheduling::{Cycle, DataKind, Scope, Scorer};
 
@@ -34,6 +34,7 @@ pub const ROW: Row = Row {
     )
     .default("128")],
     needs: &[Need::required(DataKind::EngineMetrics)],
+    signals: &[Signal::Waiting],
     formula: "0.5 * (1 - min(q, threshold) / threshold), q = requests waiting",
     build: Some(build),
     ..Row::new(

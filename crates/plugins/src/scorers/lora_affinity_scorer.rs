@@ -5,7 +5,7 @@
 //! longer ago than the staleness bound counts as unknown, and scores 0 too. Source: plugin specification 6.
 
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Need, Row, Signal, Stability};
 use pointsman_fleet::LoraInfo;
 use pointsman_scheduling::{Candidate, Cycle, DataKind, Scope, Scorer};
 
@@ -45,6 +45,7 @@ impl Scorer for LoraAffinityScorer {
 /// Its row.
 pub const ROW: Row = Row {
     needs: &[Need::required(DataKind::EngineMetrics)],
+    signals: &[Signal::Lora],
     formula: "adapter running: 1; a slot free: 0.8; adapter waiting: 0.6; else, and when unknown: 0",
     build: Some(build),
     ..Row::new(

@@ -3,7 +3,7 @@
 //! 1 for the shortest queue, 0 for the longest, 1 for all when they are equal (also for a single candidate). Source: plugin specification 6.
 
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Need, Row, Signal, Stability};
 use pointsman_scheduling::{Cycle, DataKind, Scope, Scorer};
 
 /// Prefers short queues.
@@ -19,6 +19,7 @@ impl Scorer for QueueScorer {
 /// Its row.
 pub const ROW: Row = Row {
     needs: &[Need::required(DataKind::EngineMetrics)],
+    signals: &[Signal::Waiting],
     formula: "(max - q) / (max - min), q = requests waiting; all equal: 1",
     build: Some(build),
     ..Row::new("queue-scorer", &[Kind::Scorer], Stability::Beta, "Prefers engines with few waiting requests.")

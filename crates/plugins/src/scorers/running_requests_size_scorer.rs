@@ -3,7 +3,7 @@
 //! Edge cases as [`super::queue_scorer`]. Source: plugin specification 6.
 
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Need, Row, Signal, Stability};
 use pointsman_scheduling::{Cycle, DataKind, Scope, Scorer};
 
 /// Prefers engines that run few requests.
@@ -19,6 +19,7 @@ impl Scorer for RunningRequestsSizeScorer {
 /// Its row.
 pub const ROW: Row = Row {
     needs: &[Need::required(DataKind::EngineMetrics)],
+    signals: &[Signal::Running],
     formula: "(max - r) / (max - min), r = requests running; all equal: 1",
     build: Some(build),
     ..Row::new(

@@ -1,5 +1,6 @@
-//! `pointsman check`: what is wrong with a configuration, all of it, before anything is started.
+//! `pointsman check`: what is wrong with a configuration, all of it, before anything is started; and whether engines fit it.
 
+mod doctor;
 mod show;
 
 use std::io::{Read as _, Write as _};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use pointsman_config::{Fault, Faults, Severity, render};
-use pointsman_plugins::{CompileOptions, Compiled, DefaultProfile, LearnedStates, compile};
+use pointsman_plugins::{CompileOptions, Compiled, DefaultProfile, Judged, LearnedStates, compile, judge};
 use serde_json::{Value, json};
 
 use crate::failure::{Exit, Failure};
@@ -17,18 +18,26 @@ use crate::terminal::Paint;
 const EXAMPLES: &str = "\
 Examples:
   pointsman check epp.yaml
-  pointsman check --show epp.yaml";
+  pointsman check --show epp.yaml
+  pointsman check --against http://10.0.0.1:8000,http://10.0.0.2:8000 epp.yaml";
 
 /// A file larger than this is no configuration.
 const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What to check.
 #[derive(Args, Debug)]
-#[command(before_help = EXAMPLES, after_help = "Ends with 0 when every file can be used, with 1 when one cannot.")]
+#[command(before_help = EXAMPLES)]
+#[command(after_help = "Ends with 0 when every file can be used (and the engines fit it), with 1 when not.")]
 pub(crate) struct Check {
-    /// EndpointPickerConfig files, YAML or JSON; `-` is standard input
-    #[arg(required = true, value_name = "FILE")]
+    /// EndpointPickerConfig files, YAML or JSON, also inside of a ConfigMap or of Helm values; `-` is standard input
+    #[arg(required_unless_present = "against", value_name = "FILE")]
     files: Vec<PathBuf>,
+    /// Ask these engines whether they fit the configuration (without a file: the default)
+    #[arg(long, value_name = "URL[,URL...]")]
+    against: Option<String>,
+    /// Take warnings for errors
+    #[arg(long)]
+    strict: bool,
     /// Print the configuration as it would be in force, what nobody wrote marked
     #[arg(long)]
     show: bool,
@@ -50,15 +59,23 @@ enum DefaultOf {
     Epp,
 }
 
+impl Check {
+    fn compile_options(&self) -> CompileOptions {
+        let default = match self.default {
+            DefaultOf::Serve => DefaultProfile::Serve,
+            DefaultOf::Epp => DefaultProfile::Epp,
+        };
+        CompileOptions { allow_experimental: self.allow_experimental_plugins, default, states: Arc::default() }
+    }
+}
+
 /// Checks every file and prints all that is wrong.
 pub(crate) fn run(options: &Check) -> Result<Exit, Failure> {
+    // Whoever names engines in a wrong way should not read a report first.
+    let engines = options.against.as_deref().map(doctor::engines).transpose()?;
     let mut out = std::io::stdout().lock();
-    let default = match options.default {
-        DefaultOf::Serve => DefaultProfile::Serve,
-        DefaultOf::Epp => DefaultProfile::Epp,
-    };
     let mut exit = Exit::Fine;
-    let mut report = Vec::new();
+    let (mut report, mut usable) = (Vec::new(), Vec::new());
     for file in &options.files {
         let (name, bytes) = match read(file) {
             Ok(found) => found,
@@ -72,34 +89,74 @@ pub(crate) fn run(options: &Check) -> Result<Exit, Failure> {
                 continue;
             }
         };
-        let (compiled, faults) = checked(&bytes, options.allow_experimental_plugins, default, Arc::default());
-        if compiled.is_none() {
+        let mut judged = judge(&bytes, &options.compile_options());
+        if options.strict {
+            judged.faults.harden();
+        }
+        if !judged.is_usable() {
             exit = Exit::No;
         }
-        let effective = compiled.as_ref().filter(|_| options.show).map(|c| &c.effective);
         if options.json {
-            report.push(as_json(&name, &faults, compiled.is_some(), effective));
-            continue;
-        }
-        if !faults.is_empty() {
-            out.write_all(
-                render(&name, &String::from_utf8_lossy(&bytes), &faults, Paint::stdout().is_on()).as_bytes(),
-            )?;
-        } else if options.show {
-            // The document is the output; it must be usable as it is.
-            writeln!(out, "# {name}: no faults")?;
+            report.push(as_json(&name, &judged, options.show));
         } else {
-            writeln!(out, "{name}: no faults")?;
+            out.write_all(as_text(&name, &bytes, &judged, options.show).as_bytes())?;
         }
-        if let Some(effective) = effective {
-            out.write_all(show::document(effective).as_bytes())?;
+        usable.extend(judged.documents.into_iter().filter_map(|d| d.compiled));
+    }
+    let Some(engines) = engines else {
+        if options.json {
+            writeln!(out, "{:#}", Value::Array(report))?;
         }
+        out.flush()?;
+        return Ok(exit);
+    };
+    if options.files.is_empty() {
+        usable.extend(compile(b"", &options.compile_options(), &mut Faults::new()));
+    }
+    let examined = match &usable[..] {
+        // What is wrong with the files comes first.
+        _ if exit != Exit::Fine => None,
+        [one] => Some(doctor::examine(one, &engines)?),
+        several => {
+            let what = format!("{} configurations were given, and engines fit one", several.len());
+            return Err(Failure::usage(what).next("name one file that holds one"));
+        }
+    };
+    if let Some(examined) = &examined
+        && !examined.fits(options.strict)
+    {
+        exit = Exit::No;
     }
     if options.json {
-        writeln!(out, "{:#}", Value::Array(report))?;
+        let against = examined.as_ref().map(doctor::Examined::as_json);
+        writeln!(out, "{:#}", json!({"files": report, "against": against}))?;
+    } else if let Some(examined) = &examined {
+        out.write_all(examined.as_text(Paint::stdout()).as_bytes())?;
     }
     out.flush()?;
     Ok(exit)
+}
+
+fn as_text(name: &str, bytes: &[u8], judged: &Judged, show: bool) -> String {
+    let mut out = String::new();
+    if !judged.faults.is_empty() {
+        out.push_str(&render(name, &String::from_utf8_lossy(bytes), &judged.faults, Paint::stdout().is_on()));
+    } else {
+        // With --show the document is the output; it must be usable as it is.
+        let mark = if show { "# " } else { "" };
+        let several = match judged.documents.len() {
+            1 => String::new(),
+            n => format!(" in {n} configurations"),
+        };
+        out.push_str(&format!("{mark}{name}: no faults{several}\n"));
+    }
+    for (i, compiled) in judged.documents.iter().filter_map(|d| d.compiled.as_ref()).enumerate().filter(|_| show) {
+        if i > 0 {
+            out.push_str("---\n");
+        }
+        out.push_str(&show::document(&compiled.effective));
+    }
+    out
 }
 
 /// Compiles a document; start-up and reload use this too, so that all three say the same.
@@ -131,10 +188,12 @@ impl Unreadable {
     /// One fault without a place, in the shape of the others.
     fn as_json(&self) -> Value {
         let fault = json!({
-            "severity": "error", "line": null, "column": null, "path": "",
+            "severity": "error", "code": "unreadable", "line": null, "column": null, "end_line": null,
+            "end_column": null, "path": "",
             "message": format!("cannot be read: {}", self.reason), "label": "", "help": null,
         });
-        json!({"file": self.name, "usable": false, "errors": 1, "warnings": 0, "faults": [fault]})
+        json!({"file": self.name, "usable": false, "errors": 1, "warnings": 0, "faults": [fault],
+            "documents": []})
     }
 }
 
@@ -163,22 +222,46 @@ pub(crate) fn read(file: &Path) -> Result<(String, Vec<u8>), Unreadable> {
     Err(Unreadable { name, reason })
 }
 
-fn as_json(name: &str, faults: &Faults, usable: bool, effective: Option<&Value>) -> Value {
-    let one = |f: &&Fault| {
-        json!({
-            "severity": match f.severity { Severity::Error => "error", Severity::Warning => "warning" },
-            "line": f.span.line,
-            "column": f.span.column,
-            "path": f.path,
-            "message": f.message,
-            "label": f.label,
-            "help": f.help,
+fn as_json(name: &str, judged: &Judged, show: bool) -> Value {
+    let faults: Vec<Value> = judged.faults.sorted().into_iter().map(fault_as_json).collect();
+    let documents: Vec<Value> = judged
+        .documents
+        .iter()
+        .map(|d| {
+            let mut document = json!({"at": d.at, "usable": d.compiled.is_some()});
+            if let Some(compiled) = d.compiled.as_ref().filter(|_| show) {
+                document["effective"] = compiled.effective.clone();
+            }
+            document
         })
-    };
-    let list: Vec<Value> = faults.sorted().iter().map(one).collect();
-    let mut file = json!({"file": name, "usable": usable, "errors": faults.errors(), "warnings": faults.warnings(), "faults": list});
-    if let Some(effective) = effective {
+        .collect();
+    let mut file = json!({
+        "file": name,
+        "usable": judged.is_usable(),
+        "errors": judged.faults.errors(),
+        "warnings": judged.faults.warnings(),
+        "faults": faults,
+    });
+    if let [one] = &documents[..]
+        && let Some(effective) = one.get("effective")
+    {
         file["effective"] = effective.clone();
     }
+    file["documents"] = documents.into();
     file
+}
+
+fn fault_as_json(f: &Fault) -> Value {
+    json!({
+        "severity": match f.severity { Severity::Error => "error", Severity::Warning => "warning" },
+        "code": f.code.as_str(),
+        "line": f.span.line,
+        "column": f.span.column,
+        "end_line": f.span.end_line,
+        "end_column": f.span.end_column,
+        "path": f.path,
+        "message": f.message,
+        "label": f.full_label(),
+        "help": f.help,
+    })
 }

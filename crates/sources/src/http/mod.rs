@@ -7,9 +7,11 @@
 mod client;
 mod connect;
 mod error;
+mod once;
 mod tls;
 
 pub(crate) use client::{Client, Discard, Get, Sink};
 pub(crate) use connect::{Connects, Peer};
 pub use error::FetchError;
+pub use once::{Answer, Place, ask};
 pub use tls::{TlsClient, TlsError, TlsOptions};

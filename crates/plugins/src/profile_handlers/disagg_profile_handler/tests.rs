@@ -180,7 +180,7 @@ fn both_forms_name_profiles_and_deciders() {
 #[test]
 fn a_profile_that_never_runs_is_worth_a_warning() {
     let warnings = |parameters| compiled(&document(parameters)).expect("it compiles").1;
-    let unreachable = |warnings: &[String]| warnings.iter().filter(|w| w.contains("unreachable profile")).count();
+    let unreachable = |warnings: &[String]| warnings.iter().filter(|w| w.contains("is never run")).count();
     assert_eq!(unreachable(&warnings("{}")), 1);
     assert_eq!(unreachable(&warnings("{deciders: {prefill: always-disagg-pd-decider}}")), 0);
     assert_eq!(unreachable(&warnings("{stageOrder: prefill-first}")), 0);
