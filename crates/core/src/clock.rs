@@ -1,5 +1,6 @@
 //! Time comes in through here, so that production, the simulator and tests run the same code.
 
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -31,6 +32,15 @@ pub trait Clock: Send + Sync + std::fmt::Debug + 'static {
     fn unix_nanos(&self) -> u64 {
         self.unix_millis() * 1_000_000
     }
+}
+
+/// A wait that ends by itself.
+pub type Wait = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Waits for moments of a [`Clock`]: with the runtime's timers in production, with its own events in the simulator.
+pub trait Timer: Send + Sync + std::fmt::Debug + 'static {
+    /// Ends at `at`, or at once where that has passed.
+    fn until(&self, at: Nanos) -> Wait;
 }
 
 /// The machine's own clocks.

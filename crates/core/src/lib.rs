@@ -11,7 +11,7 @@ mod identity;
 mod percent;
 mod refusal;
 
-pub use clock::{Clock, ManualClock, Nanos, SystemClock};
+pub use clock::{Clock, ManualClock, Nanos, SystemClock, Timer, Wait};
 pub use hash::{BlockHash, chain, chain_seed, xxh64};
 pub use identity::{EndpointName, Slot, uuid_v4};
 pub use percent::percent_decoded;

@@ -45,7 +45,15 @@ pub(crate) struct Answer {
 
 /// The body as the router would read it, in blocks of this engine.
 pub(crate) fn parse(api: Api, body: &Bytes, settings: &Settings) -> Result<ParsedBody, ApiError> {
-    let block = settings.options.block_size as usize;
+    in_blocks(settings.options.block_size as usize, api, body, settings)
+}
+
+/// The body in blocks of a single token: what identifies a block then follows from the token alone.
+pub(crate) fn tokens(api: Api, body: &Bytes, settings: &Settings) -> Result<ParsedBody, ApiError> {
+    in_blocks(1, api, body, settings)
+}
+
+fn in_blocks(block: usize, api: Api, body: &Bytes, settings: &Settings) -> Result<ParsedBody, ApiError> {
     let most = usize::try_from(settings.options.max_model_len).unwrap_or(usize::MAX);
     let options = ReadOptions { block_tokens: block, max_blocks: most / block + 1, ..ReadOptions::default() };
     let mut reader = BodyReader::new(api, options);

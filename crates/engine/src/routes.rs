@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Incoming;
 use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue, SERVER};
 use hyper::{HeaderMap, Method, Request, Response, StatusCode};
-use pointsman_wire::body::Api;
+use pointsman_wire::body::{Api, Prompt};
 use serde_json::{Value, json};
 
 use crate::answer::{self, Context, Totals};
@@ -33,6 +33,9 @@ const DIMENSIONS: usize = 384;
 /// Longest embedding that can be asked for.
 const MAX_DIMENSIONS: f64 = 8_192.0;
 
+/// Ids of rendered tokens are below this.
+const VOCABULARY: u32 = 128_000;
+
 pub(crate) type Body = UnsyncBoxBody<Bytes, io::Error>;
 
 /// Paths and the method each takes; `GET` and `POST` both where `None`.
@@ -43,6 +46,10 @@ const PATHS: &[(&str, Option<Method>)] = &[
     ("/v1/messages", Some(Method::POST)),
     ("/v1/messages/count_tokens", Some(Method::POST)),
     ("/v1/embeddings", Some(Method::POST)),
+    ("/v1/chat/completions/render", Some(Method::POST)),
+    ("/v1/completions/render", Some(Method::POST)),
+    ("/v1/responses/render", Some(Method::POST)),
+    ("/v1/messages/render", Some(Method::POST)),
     ("/v1/models", Some(Method::GET)),
     ("/v1/load_lora_adapter", Some(Method::POST)),
     ("/v1/unload_lora_adapter", Some(Method::POST)),
@@ -119,6 +126,16 @@ async fn route(shared: &Arc<Shared>, id: &str, request: Request<Incoming>) -> Re
     let id = &id[1..id.len() - 1];
     if let Some(api) = api {
         return generate(shared, id, api, &collect(shared, body).await?).await;
+    }
+    let rendered = match path {
+        "/v1/chat/completions/render" => Some(Api::Chat),
+        "/v1/completions/render" => Some(Api::Completions),
+        "/v1/responses/render" => Some(Api::Responses),
+        "/v1/messages/render" => Some(Api::Messages),
+        _ => None,
+    };
+    if let Some(api) = rendered {
+        return render(shared, id, api, &collect(shared, body).await?);
     }
     match (path, &head.method) {
         ("/v1/embeddings", _) => embeddings(shared, id, &collect(shared, body).await?).await,
@@ -295,6 +312,33 @@ fn tokenize(shared: &Shared, body: &Bytes) -> Result<Response<Body>, ApiError> {
         json!(ids)
     );
     Ok(json_response(StatusCode::OK, body))
+}
+
+/// Prompts as tokens, without an answer to them: an object, and for completions a list of them.
+fn render(shared: &Shared, id: &str, api: Api, body: &Bytes) -> Result<Response<Body>, ApiError> {
+    let extras = ask::extras(body, false)?;
+    ask::named(&extras)?;
+    let parsed = ask::tokens(api, body, &shared.settings)?;
+    let (model, _) = ask::model(parsed.model.as_deref(), &shared.core(), &shared.settings)?;
+    let (model, salt) = (json!(model), json!(parsed.cache_salt));
+    let most = json!(parsed.max_output_tokens);
+    let more = if api == Api::Responses { r#""extra_args":{},"# } else { "" };
+    let one = |prompt: &Prompt| {
+        let ids: Vec<u32> = prompt.contents.iter().map(|token| *token as u32 % VOCABULARY).collect();
+        let ids = json!(ids);
+        format!(
+            r#"{{"request_id":"{id}","token_ids":{ids},"token_offsets":null,"features":null,"content_parts":null,"sampling_params":{{"presence_penalty":0.0,"frequency_penalty":0.0,"repetition_penalty":1.0,"temperature":1.0,"top_p":1.0,"min_p":0.0,"stop":[],"stop_token_ids":[],"max_tokens":{most},"output_kind":2,"skip_clone":true,{more}"bad_words":[],"skip_reading_prefix_cache":false}},"model":{model},"reasoning_ended":null,"reasoning_parser_kwargs":null,"return_token_ids":null,"output_mode":"tokens","stream":{},"stream_options":null,"cache_salt":{salt},"priority":0,"kv_transfer_params":null,"ec_transfer_params":null}}"#,
+            parsed.stream
+        )
+    };
+    let rendered: Vec<String> = parsed.prompts.iter().map(one).collect();
+    let rendered = rendered.join(",");
+    let whole = match api {
+        Api::Completions => format!("[{rendered}]"),
+        _ if rendered.is_empty() => "null".to_owned(),
+        _ => rendered,
+    };
+    Ok(json_response(StatusCode::OK, whole))
 }
 
 fn change_adapter(shared: &Shared, load: bool, body: &Bytes) -> Result<Response<Body>, ApiError> {

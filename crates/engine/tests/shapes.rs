@@ -48,6 +48,11 @@ async fn whole_answers_have_the_recorded_keys_in_the_recorded_order() {
         "messages-count-tokens",
         "models-lora",
         "tokenize-prompt-strs",
+        "render-chat",
+        "render-chat-salt-lora",
+        "render-completions",
+        "render-messages",
+        "render-responses",
     ] {
         let (got, want) = replay(&server, name).await;
         // Another tokenizer: lists may have other lengths.

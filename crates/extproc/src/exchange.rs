@@ -9,17 +9,22 @@
 //! | response body | the same bytes, at once | goes on, unless its bytes change |
 //! | response trailers | trailers | the same |
 //!
+//! Where a decision waits for something (a rendered prompt, others to be placed with), its answer comes later, and all else goes on: the proxy may leave, or
+//! answer by itself.
+//!
 //! Whatever a proxy does, in whatever order: at most one decision is made, the end of the request is reported exactly once, and after an immediate
 //! response nothing more is sent.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use pointsman_core::{DropReason, ErrorCode, Refusal};
 use pointsman_grpc::{Call, Code, Cursor, Message, Out, Rope, Status};
 use pointsman_router::metrics::{OpenStream, StreamMetrics};
-use pointsman_router::{Reading, Routed};
+use pointsman_router::{Preparing, Reading, Routed};
 use pointsman_scheduling::Termination;
 
 use crate::answer::{self, Destination};
@@ -46,6 +51,8 @@ enum State {
     Fresh,
     /// The body arrives.
     Reading(Box<Arriving>),
+    /// The body is here, and the decision waits for something.
+    Waiting(Box<Waiting>),
     /// An endpoint is chosen.
     Routed(Box<Going>),
     /// The proxy answers by itself, before it heard where the request goes: what it says passes.
@@ -59,6 +66,14 @@ struct Arriving {
     forged: Vec<(Box<str>, Box<str>)>,
     made_id: bool,
     held: Held,
+}
+
+struct Waiting {
+    arriving: Arriving,
+    wait: Preparing,
+    seen: Seen,
+    /// Whether nothing of the request follows its body.
+    end: bool,
 }
 
 struct Going {
@@ -174,10 +189,13 @@ impl Exchange {
                 self.refuse(Refusal::new(ErrorCode::BadRequest, message), out);
                 return Ok(());
             }
-            self.decide_with(Seen::All, false, metadata, out)?;
+            return self.decide_with(Seen::All, false, metadata, out);
         }
-        if matches!(self.state, State::Routed(_) | State::Passing) {
-            response::trailers(out, Direction::Request, None);
+        match &mut self.state {
+            // Answered in their turn.
+            State::Waiting(waiting) => waiting.end = false,
+            State::Routed(_) | State::Passing => response::trailers(out, Direction::Request, None),
+            _ => {}
         }
         Ok(())
     }
@@ -186,12 +204,11 @@ impl Exchange {
         self.decide_with(seen, true, metadata, out)
     }
 
-    /// Makes the decision and tells it. `end`: nothing of the request follows its body.
+    /// Makes the decision, as soon as it can be made. `end`: nothing of the request follows its body.
     fn decide_with(&mut self, seen: Seen, end: bool, metadata: Option<&Cursor>, out: &mut Out) -> Result<(), Status> {
-        let State::Reading(arriving) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
-        let Arriving { mut reading, forged, made_id, held } = *arriving;
-        let shared = Arc::clone(&self.shared);
-        let options = &shared.options;
+        let State::Reading(mut arriving) = std::mem::replace(&mut self.state, State::Over) else { return Ok(()) };
+        let reading = &mut arriving.reading;
+        let options = &self.shared.options;
         let hinted = options.subset_filter && (seen == Seen::All || !options.keeps(Compat::SubsetNotForBodyless));
         if let Some(metadata) = metadata.filter(|_| hinted) {
             let mut subset = metadata::subset(metadata).map_err(malformed)?;
@@ -203,12 +220,29 @@ impl Exchange {
         if seen != Seen::All {
             reading.without_body(seen == Seen::Unseen);
         }
+        self.go_on(*arriving, seen, end, out);
+        Ok(())
+    }
+
+    /// Waits for what there is to wait for, else decides.
+    fn go_on(&mut self, mut arriving: Arriving, seen: Seen, end: bool, out: &mut Out) {
+        match arriving.reading.prepare() {
+            Some(wait) => self.state = State::Waiting(Box::new(Waiting { arriving, wait, seen, end })),
+            None => self.tell(arriving, seen, end, out),
+        }
+    }
+
+    /// Makes the decision and tells it.
+    fn tell(&mut self, arriving: Arriving, seen: Seen, end: bool, out: &mut Out) {
+        let Arriving { reading, forged, made_id, held } = arriving;
+        let shared = Arc::clone(&self.shared);
+        let options = &shared.options;
         let mut routed = match reading.decide() {
             Ok(routed) => Box::new(routed),
             Err(refused) => {
                 answer::refused(out, options, &refused);
                 out.end(Status::OK);
-                return Ok(());
+                return;
             }
         };
         let full_duplex = self.modes.request == BodyMode::FullDuplex;
@@ -239,7 +273,20 @@ impl Exchange {
         }
         routed.dispatched();
         self.state = State::Routed(Box::new(Going { routed: Some(routed), answered: false, held: Some(held) }));
-        Ok(())
+        if !end {
+            response::trailers(out, Direction::Request, None);
+        }
+    }
+
+    /// Goes on with a request that waits, once there is nothing more to wait for.
+    fn waited(&mut self, cx: &mut Context<'_>, out: &mut Out) {
+        while let State::Waiting(waiting) = &mut self.state {
+            let Poll::Ready(prepared) = Pin::new(&mut waiting.wait).poll(cx) else { return };
+            let State::Waiting(waiting) = std::mem::replace(&mut self.state, State::Over) else { return };
+            let Waiting { mut arriving, seen, end, .. } = *waiting;
+            arriving.reading.resume(prepared);
+            self.go_on(arriving, seen, end, out);
+        }
     }
 
     fn response_headers(&mut self, headers: &Headers, metadata: Option<&Cursor>, out: &mut Out) -> Result<(), Status> {
@@ -345,29 +392,36 @@ impl Exchange {
         }
     }
 
-    /// Refuses a request whose body is not all here.
+    /// Refuses a request that is not decided.
     fn refuse(&mut self, refusal: Refusal, out: &mut Out) {
-        if let State::Reading(arriving) = std::mem::replace(&mut self.state, State::Over) {
-            answer::refused(out, &self.shared.options, &arriving.reading.refuse(refusal));
-            out.end(Status::OK);
-        }
+        let reading = match std::mem::replace(&mut self.state, State::Over) {
+            State::Reading(arriving) => arriving.reading,
+            State::Waiting(waiting) => waiting.arriving.reading,
+            _ => return,
+        };
+        answer::refused(out, &self.shared.options, &reading.refuse(refusal));
+        out.end(Status::OK);
     }
 
     /// Whether the proxy still waits to hear where the request goes.
     fn undecided(&self) -> bool {
-        matches!(self.state, State::Fresh | State::Reading(_))
+        matches!(self.state, State::Fresh | State::Reading(_) | State::Waiting(_))
     }
 }
 
 impl Exchange {
     fn handle(&mut self, message: Message, out: &mut Out) {
+        self.contained(out, |exchange, out| {
+            let request = ProcessingRequest::read(message).map_err(malformed)?;
+            exchange.event(request, out)
+        });
+    }
+
+    /// Does something that must not take the process with it.
+    fn contained(&mut self, out: &mut Out, act: impl FnOnce(&mut Self, &mut Out) -> Result<(), Status>) {
         let undecided = self.undecided();
         // What was begun when a panic struck is dropped, and with it all that is held for the request.
-        let handled = catch_unwind(AssertUnwindSafe(|| {
-            let request = ProcessingRequest::read(message).map_err(malformed)?;
-            self.event(request, out)
-        }));
-        match handled {
+        match catch_unwind(AssertUnwindSafe(|| act(self, out))) {
             Ok(Ok(())) => {}
             Ok(Err(status)) => {
                 self.state = State::Over;
@@ -405,6 +459,16 @@ impl Call for Exchange {
         }
     }
 
+    fn poll(&mut self, cx: &mut Context<'_>, out: &mut Out) {
+        if matches!(self.state, State::Waiting(_)) && !out.is_ended() {
+            self.contained(out, |exchange, out| {
+                exchange.waited(cx, out);
+                Ok(())
+            });
+            self.count(out.status());
+        }
+    }
+
     fn half_closed(&mut self, out: &mut Out) {
         // A proxy that is not sent response bodies leaves after the response's headers: that is all there was to see.
         if self.modes.response == BodyMode::None && matches!(&self.state, State::Routed(going) if going.answered) {
@@ -419,7 +483,7 @@ impl Call for Exchange {
         if status.code == Code::ResourceExhausted {
             self.shared.too_large(&status.message);
         }
-        if status.code == Code::Unavailable && matches!(self.state, State::Reading(_)) {
+        if status.code == Code::Unavailable && matches!(self.state, State::Reading(_) | State::Waiting(_)) {
             let message = "this endpoint picker is shutting down";
             let refusal = Refusal::new(ErrorCode::ServiceUnavailable, message).because(DropReason::ShuttingDown);
             self.refuse(refusal, out);

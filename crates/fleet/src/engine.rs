@@ -182,22 +182,31 @@ impl EngineState {
                 usable = true;
             }
         }
-        if !scraped.attributes.is_empty() {
-            let mut kept = self.attributes.write();
-            for (key, value) in scraped.attributes.iter().filter(|(_, value)| value.is_finite()) {
-                match kept.iter_mut().find(|(known, ..)| known == key) {
-                    Some(entry) => (entry.1, entry.2) = (*value, now),
-                    None => kept.push((Arc::clone(key), *value, now)),
-                }
-                usable = true;
-            }
-        }
+        usable |= self.note(now, &scraped.attributes);
         if usable {
             self.scraped_at.store(now.0, Ordering::Release);
             let mut error = self.error.lock();
             if error.is_some() {
                 *error = None;
             }
+        }
+        usable
+    }
+
+    /// Takes over further numbers, from a page that is not what the engine says of its load, and tells whether any was usable. `until`: up to when they are as new as
+    /// they can be, which for a page that is fetched rarely is later than now.
+    pub fn note(&self, until: Nanos, attributes: &[(Arc<str>, f64)]) -> bool {
+        let mut usable = false;
+        if attributes.is_empty() {
+            return usable;
+        }
+        let mut kept = self.attributes.write();
+        for (key, value) in attributes.iter().filter(|(_, value)| value.is_finite()) {
+            match kept.iter_mut().find(|(known, ..)| known == key) {
+                Some(entry) => (entry.1, entry.2) = (*value, until),
+                None => kept.push((Arc::clone(key), *value, until)),
+            }
+            usable = true;
         }
         usable
     }
@@ -216,7 +225,7 @@ impl EngineState {
         EngineView { waiting, running, kv_usage, waiting_at, running_at, kv_usage_at }
     }
 
-    /// A further number by its [`attribute_key`], and when it was read.
+    /// A further number by its [`attribute_key`], and when it was read (or until when it was as new as it can be).
     #[must_use]
     pub fn attribute(&self, key: &str) -> Option<(f64, Nanos)> {
         self.attributes.read().iter().find(|(known, ..)| **known == *key).map(|(_, value, at)| (*value, *at))
@@ -386,6 +395,18 @@ mod tests {
         assert_eq!(engine.serves("m"), Some(false));
         engine.set_models(None);
         assert_eq!(engine.serves("m"), None);
+    }
+
+    #[test]
+    fn further_numbers_are_kept_by_key_and_are_no_word_of_the_engine() {
+        let engine = EngineState::default();
+        let (heat, cost) = (attribute_key("heat", "a"), attribute_key("cost", ""));
+        engine.fail("connection refused");
+        assert!(engine.note(Nanos(5), &[(Arc::clone(&heat), 0.5), (Arc::clone(&cost), f64::NAN)]));
+        assert_eq!((engine.attribute("heat/a"), engine.attribute("cost/")), (Some((0.5, Nanos(5))), None));
+        assert_eq!((engine.scraped_at(), engine.last_error().as_deref()), (Nanos(0), Some("connection refused")));
+        assert!(engine.apply(Nanos(7), &Scraped { attributes: vec![(heat, 0.75)], ..Scraped::default() }));
+        assert_eq!((engine.attribute("heat/a"), engine.last_error()), (Some((0.75, Nanos(7))), None));
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct EndpointMeta {
     pub scheme: Scheme,
     /// `host:port` of the metrics page where that is not the API's own.
     pub metrics_address: Option<String>,
+    /// Address of the machine it runs on, where that is known.
+    pub node_address: Option<String>,
     /// Data-parallel rank inside the pod, from 0.
     pub rank: u32,
     /// Why discovery says that it is not ready; `None` when it is. Becomes
@@ -60,6 +62,7 @@ impl EndpointMeta {
             labels: Labels::default(),
             scheme: Scheme::default(),
             metrics_address: None,
+            node_address: None,
             rank: 0,
             not_ready: None,
             host_port: OnceLock::new(),
@@ -115,6 +118,7 @@ impl PartialEq for EndpointMeta {
             && self.labels == other.labels
             && self.scheme == other.scheme
             && self.metrics_address == other.metrics_address
+            && self.node_address == other.node_address
             && self.rank == other.rank
             && self.not_ready == other.not_ready
     }

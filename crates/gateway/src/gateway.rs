@@ -122,6 +122,10 @@ pub(crate) async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> R
         Err(Stop::Answer(response)) => return Ok(*response),
         Err(Stop::Broken(error)) => return Err(error),
     };
+    while let Some(wait) = reading.prepare() {
+        let prepared = wait.await;
+        reading.resume(prepared);
+    }
     // Boxed: a future is copied whole when it is handed over, for every request.
     match reading.decide().map(Box::new) {
         Ok(routed) => {

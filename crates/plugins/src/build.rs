@@ -1,18 +1,19 @@
 //! Making instances from declarations.
 
-use crate::data_layer::core_metrics_extractor::EngineMappings;
+use crate::data_layer::extractor::Extractor;
 use crate::data_layer::file_discovery::FileDiscovery;
-use crate::data_layer::metrics_data_source::MetricsDataSource;
+use crate::data_layer::source::Source;
 use crate::data_layer::topology_extractor::TopologyKeys;
 use crate::learned::{Learned, LearnedStates};
 use crate::parsers::Claims;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use crate::producers::mm_embeddings_cache_producer::MmEmbeddingsCacheProducer;
+use crate::producers::token_producer::render::Render;
 use pointsman_config::{Code, Faults, Params, Span, nearest};
 use pointsman_scheduling::{
-    Admitter, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens, LatencyPrediction,
-    Picker, PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId, UncachedTokens,
-    UsageHook,
+    Admitter, Batcher, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens,
+    LatencyPrediction, Picker, PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId,
+    UncachedTokens, UsageHook,
 };
 use pointsman_wire::body::EstimateOptions;
 use std::collections::HashMap;
@@ -51,10 +52,10 @@ pub struct Instance {
     pub topology: Option<Arc<TopologyKeys>>,
     /// Reads bodies.
     pub parser: Option<&'static Claims>,
-    /// Fetches metrics.
-    pub source: Option<Arc<MetricsDataSource>>,
-    /// Reads metrics.
-    pub extractor: Option<Arc<EngineMappings>>,
+    /// Where data of endpoints comes from.
+    pub source: Option<Source>,
+    /// Reads the pages of a source.
+    pub extractor: Option<Arc<dyn Extractor>>,
     /// Says which endpoints exist.
     pub discovery: Option<Arc<FileDiscovery>>,
     /// The prefix index behind a producer, for whoever shows or replays it.
@@ -63,6 +64,12 @@ pub struct Instance {
     pub encoder: Option<Arc<MmEmbeddingsCacheProducer>>,
     /// What pictures and videos are taken to cost, of a token producer.
     pub estimate: Option<EstimateOptions>,
+    /// Who renders prompts, of a token producer.
+    pub render: Option<Arc<Render>>,
+    /// Holds requests back to place several together.
+    pub batcher: Option<Arc<dyn Batcher>>,
+    /// How it wants prompts cut into blocks, where no prefix index says.
+    pub blocks: Option<Blocks>,
 }
 
 impl Instance {
@@ -79,6 +86,22 @@ impl Instance {
     /// An instance that only picks.
     pub fn picker(picker: impl Picker + 'static) -> Self {
         Self { picker: Some(Arc::new(picker)), ..Self::default() }
+    }
+}
+
+/// How prompts are cut into blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blocks {
+    /// Tokens in a block.
+    pub tokens: u32,
+    /// Blocks of a prompt that are hashed; `usize::MAX` means all.
+    pub most: usize,
+}
+
+impl Default for Blocks {
+    /// None are hashed.
+    fn default() -> Self {
+        Self { tokens: 64, most: 0 }
     }
 }
 

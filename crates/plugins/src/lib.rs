@@ -29,6 +29,7 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 
+pub use build::Blocks;
 pub use compile::{
     CompileOptions, Compiled, CompiledSource, DefaultProfile, Judged, JudgedDocument, NamedPlugin, compile,
     compile_tree, judge,

@@ -15,6 +15,7 @@ const ELSEWHERE: &[(Code, &str)] = &[
     (Code::TooLarge, "a file of more than a megabyte; tested in pointsman-config"),
     (Code::SecondDocument, "a start alone reads one document; `check` reads them all; tested in pointsman-config"),
     (Code::CyclicData, "no two plugins of this release read each other's data"),
+    (Code::ProducerNotDeclared, "no plugin of this release cannot do without a session"),
     (Code::UnreachableProfile, "needs a handler of several profiles; tested in examples.rs once there is one"),
 ];
 

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use pointsman_fleet::EndpointMeta;
 use pointsman_plugins::Compiled;
-use pointsman_router::Pool;
+use pointsman_plugins::producers::token_producer::render::RenderClient;
+use pointsman_router::{Pool, PoolOptions};
 use pointsman_sources::{
-    Counters, Discovery, EndpointsFile, ScrapeSource, Sources, SourcesOptions, TlsClient, TlsOptions, endpoints_of,
+    Counters, Discovery, EndpointsFile, Renderers, RuntimeTimer, ScrapeSource, Sources, SourcesOptions, TlsClient,
+    TlsOptions, endpoints_of, warm_up,
 };
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -55,7 +57,7 @@ impl Wiring {
         let file = match (wanted.endpoints_file, &compiled.discovery) {
             (Some(path), _) => Some((EndpointsFile { path: path.to_owned(), allow_any_host: true }, true)),
             (None, Some(declared)) => {
-                Some((EndpointsFile { path: declared.path.clone(), allow_any_host: false }, declared.watch))
+                Some((EndpointsFile { path: declared.path.clone(), allow_any_host: declared.any_host }, declared.watch))
             }
             (None, None) => None,
         };
@@ -107,6 +109,16 @@ impl Drop for Feed {
 
 fn unusable(error: pointsman_sources::FileError) -> Failure {
     Failure::new("the endpoints file cannot be used").why(error).exit(Exit::No)
+}
+
+/// With what requests may wait for, on this runtime.
+pub(crate) fn with_waits(options: PoolOptions, compiled: &Compiled) -> PoolOptions {
+    let timer = RuntimeTimer(Arc::clone(&options.clock));
+    let renderers: Arc<dyn RenderClient> = Arc::new(Renderers::new(tokio::runtime::Handle::current()));
+    if let Some(render) = &compiled.render {
+        tokio::spawn(warm_up(Arc::clone(&renderers), Arc::clone(render)));
+    }
+    PoolOptions { timer: Some(Arc::new(timer)), render: Some(renderers), ..options }
 }
 
 /// Scrape errors on the pool's metrics page.

@@ -2,6 +2,7 @@
 
 use crate::metrics::RequestSeries;
 use crate::pool::Pool;
+use crate::prepare::{Ahead, Known};
 use crate::read::Reading;
 use crate::resolve::{Located, Resolved, Rewrite, locate, resolve};
 use crate::routed::{Routed, RoutedParts};
@@ -11,7 +12,7 @@ use parking_lot::Mutex;
 use pointsman_core::{ErrorCode, Nanos, Refusal, xxh64};
 use pointsman_fleet::Snapshot;
 use pointsman_scheduling::record::{Decision, Outcome, ProfileRecord, Shadowed, Signals, Steps};
-use pointsman_scheduling::{Candidate, Cycle, Facts, PrefixMatch, Scheduled, Scope, StagePick};
+use pointsman_scheduling::{Candidate, Cycle, Facts, PrefixMatch, Producer, Scheduled, Scope, StagePick};
 use pointsman_wire::body::{Api, splice};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -54,6 +55,8 @@ struct Understood {
     resolved: Resolved,
     facts: Facts,
     series: Arc<RequestSeries>,
+    /// What plugins that held it back have to say.
+    joined: Vec<Box<dyn Producer>>,
 }
 
 /// Everything a record is made of but the profiles.
@@ -74,17 +77,22 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     let fleet = pool.fleet.snapshot();
 
     let trace = reading.trace.take();
-    let parsed = reading.parsed();
+    let Ahead { known, joined, .. } = reading.ahead.take().map(|ahead| *ahead).unwrap_or_default();
+    let known = match known {
+        Known::Nothing => Known::Body(reading.parsed()),
+        known => known,
+    };
     steps.read = laps.lap();
     let understood = laps.then;
-    let early = |refusal, model, steps, trace| refuse_early(&reading, &fleet, refusal, model, steps, trace);
-    let parsed = match parsed {
-        Ok(parsed) => parsed,
-        Err(refusal) => return Err(early(refusal, "".into(), steps, trace)),
+    let resolved = match known {
+        Known::Request(resolved) => resolved,
+        Known::Body(Ok(parsed)) => resolve(&reading, parsed),
+        Known::Body(Err(refusal)) => Err((refusal, "".into())),
+        Known::Nothing => unreachable!("it was read just now"),
     };
-    let mut resolved = match resolve(&reading, parsed) {
+    let mut resolved = match resolved {
         Ok(resolved) => resolved,
-        Err((refusal, model)) => return Err(early(refusal, model, steps, trace)),
+        Err((refusal, model)) => return Err(refuse_early(&reading, &fleet, refusal, model, steps, trace)),
     };
     laps.trace = trace;
     if let Some(trace) = &mut laps.trace {
@@ -102,7 +110,7 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
         series.received();
     }
     steps.resolve = laps.lap();
-    schedule(&reading, Understood { resolved, facts, series }, &fleet, &located, laps, steps)
+    schedule(&reading, Understood { resolved, facts, series, joined }, &fleet, &located, laps, steps)
 }
 
 /// Refuses what was not read to its end.
@@ -148,7 +156,7 @@ fn schedule(
     let pool = &reading.pool;
     let now = located.now;
     let compiled = &reading.active.compiled;
-    let Understood { resolved: Resolved { request, stream, rewrite }, mut facts, series } = understood;
+    let Understood { resolved: Resolved { request, stream, rewrite }, mut facts, series, joined } = understood;
     let tokens = request.prompt_tokens();
     let blocks: usize = request.prompts.iter().map(|p| p.contents.len()).sum();
     let sketch = |steps| Sketch {
@@ -170,6 +178,9 @@ fn schedule(
 
     // Gather.
     let mut then = laps.then;
+    for producer in &joined {
+        producer.produce(&request, all, now, &mut facts);
+    }
     for producer in &compiled.producers {
         producer.produce(&request, all, now, &mut facts);
         let after = pool.clock.now();

@@ -7,8 +7,9 @@ use crate::reload::Reloads;
 use crate::shadow::{Counts, Shadow};
 use arc_swap::{ArcSwap, ArcSwapOption};
 use pointsman_config::Faults;
-use pointsman_core::Clock;
+use pointsman_core::{Clock, Timer};
 use pointsman_fleet::{Fleet, FleetEvent};
+use pointsman_plugins::producers::token_producer::render::RenderClient;
 use pointsman_plugins::{CompileOptions, Compiled, DefaultProfile, LearnedStates, compile};
 use pointsman_scheduling::record::{Decision, DecisionIds, Ring};
 use pointsman_trace::Tracer;
@@ -35,6 +36,10 @@ pub struct PoolOptions {
     pub old_metric_names: bool,
     /// Who traces requests. `None`: nobody, and what clients say of their traces travels on untouched.
     pub tracer: Option<Arc<Tracer>>,
+    /// Who waits for moments of the clock. `None`: nobody, and no request is held back.
+    pub timer: Option<Arc<dyn Timer>>,
+    /// Who posts what is to be rendered. `None`: nobody, and tokens are estimated.
+    pub render: Option<Arc<dyn RenderClient>>,
 }
 
 impl Default for PoolOptions {
@@ -48,6 +53,8 @@ impl Default for PoolOptions {
             stale_after: Duration::from_secs(2),
             old_metric_names: true,
             tracer: None,
+            timer: None,
+            render: None,
         }
     }
 }
@@ -80,6 +87,8 @@ pub struct Pool {
     pub(crate) stale_after: Duration,
     pub(crate) record_block_hashes: bool,
     pub(crate) tracer: Option<Arc<Tracer>>,
+    pub(crate) timer: Option<Arc<dyn Timer>>,
+    pub(crate) render: Option<Arc<dyn RenderClient>>,
     pub(crate) reloads: Reloads,
     pub(crate) shadow: ArcSwapOption<Shadow>,
     pub(crate) shadow_counts: Arc<Counts>,
@@ -111,6 +120,8 @@ impl Pool {
             stale_after: options.stale_after,
             record_block_hashes: options.record_block_hashes,
             tracer: options.tracer,
+            timer: options.timer,
+            render: options.render,
             states: options.states,
             reloads: Reloads::default(),
             shadow: ArcSwapOption::empty(),

@@ -4,6 +4,7 @@ use crate::decide::{self, Refused};
 use crate::head::RequestHead;
 use crate::pieces::Pieces;
 use crate::pool::{Active, Pool};
+use crate::prepare::Ahead;
 use crate::routed::Routed;
 use crate::trace::Trace;
 use bytes::Bytes;
@@ -37,6 +38,8 @@ pub struct Reading {
     headers_only: bool,
     /// There is one all the same, which the router does not get to see.
     unseen: bool,
+    /// What was waited for, in a configuration with which there is anything.
+    pub(crate) ahead: Option<Box<Ahead>>,
 }
 
 /// How a body is coded.
@@ -63,9 +66,7 @@ impl Reading {
         let active = pool.active();
         let compiled = &active.compiled;
         let path = compiled.parsers.reading(&head.path);
-        let first = compiled.prefix.first();
-        let block_tokens = first.map_or(64, |p| p.state.block_tokens());
-        let max_blocks = if compiled.reads_tokens { first.map_or(0, |p| p.max_blocks()) } else { 0 };
+        let blocks = compiled.blocks();
         let api = path.map_or(Api::Raw, |p| p.api);
         let coding = Coding::of(&head);
         // Hints of headers are for chats.
@@ -74,7 +75,10 @@ impl Reading {
             _ => compiled.estimate.clone(),
         };
         let reader = (api.is_read() && coding != Coding::Other).then(|| {
-            Box::new(BodyReader::new(api, ReadOptions { block_tokens: block_tokens as usize, max_blocks, estimate }))
+            Box::new(BodyReader::new(
+                api,
+                ReadOptions { block_tokens: blocks.tokens as usize, max_blocks: blocks.most, estimate },
+            ))
         });
         let trace = pool.tracer.as_ref().map(|tracer| Trace::begin(tracer, &head, &pool.clock));
         Self {
@@ -83,7 +87,7 @@ impl Reading {
             head,
             trace,
             path,
-            block_tokens,
+            block_tokens: blocks.tokens,
             reader,
             coding,
             chunks: Vec::new(),
@@ -91,6 +95,7 @@ impl Reading {
             bytes: 0,
             headers_only: false,
             unseen: false,
+            ahead: None,
         }
     }
 
@@ -146,9 +151,19 @@ impl Reading {
     /// # Errors
     /// The refusal for the client, with its record.
     pub fn decide(mut self) -> Result<Routed, Refused> {
+        self.complete();
+        decide::decide(self)
+    }
+
+    /// Nothing of the body follows.
+    pub(crate) fn complete(&mut self) {
         let chunks = &mut self.chunks;
         self.pieces.finish(|piece| chunks.push(piece));
-        decide::decide(self)
+    }
+
+    /// Whether the body is kept as it was read.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.coding == Coding::Plain
     }
 
     /// What was read. `None`: this path's bodies are not looked into.

@@ -3,7 +3,8 @@
 //! `page_differences.json` beside this file lists where we read otherwise on purpose, with the `Wart:` that asks for it.
 
 use pointsman_config::Faults;
-use pointsman_core::Nanos;
+use pointsman_core::{EndpointName, Nanos};
+use pointsman_fleet::EndpointMeta;
 use pointsman_plugins::{CompileOptions, DefaultProfile, compile};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -40,11 +41,11 @@ fn engine_pages_are_read_as_recorded_or_differ_on_purpose() {
         let compiled = compile(&text, &options, &mut Faults::new()).expect("the configuration is good");
         let extractor = &compiled.sources[0].extractors[0];
         let labels = recording["setup"]["labels"]["pod-a"].as_object().into_iter().flatten();
-        let labels: pointsman_fleet::Labels = labels.map(|(k, v)| (k.as_str(), v.as_str().expect("text"))).collect();
+        let mut meta = EndpointMeta::new(EndpointName::new("default", "pod-a"), "10.0.0.1", 8000);
+        meta.labels = labels.map(|(k, v)| (k.as_str(), v.as_str().expect("text"))).collect();
         for page in recording["pages"].as_array().expect("pages") {
             pages += 1;
-            let read =
-                extractor.extract(extractor.label(&labels), page["page"].as_str().expect("text").as_bytes()).scraped;
+            let read = extractor.extract(&meta, page["page"].as_str().expect("text").as_bytes()).scraped;
             let engine = pointsman_fleet::EngineState::default();
             engine.apply(Nanos(5), &read);
             let view = engine.view();

@@ -23,9 +23,9 @@ pub use facts::{
     TextId, UncachedTokens,
 };
 pub use plugin::{
-    AddedHeaders, Admitter, Answered, Attribute, Chosen, Cycle, Decider, Filter, Held, Hooks, Named, Picker, Producer,
-    ProfileHandler, RequestHook, ResponseHook, Scorer, Served, StagePick, Termination, Timing, TokenUsage, Untimed,
-    UsageHook,
+    AddedHeaders, Admitter, Answered, Attribute, Batcher, Chosen, Cycle, Decider, Filter, Held, Hooks, Joined, Named,
+    Picker, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, Served, StagePick, Termination, Timing,
+    TokenUsage, Untimed, UsageHook,
 };
 pub use profile::{Dropped, Profile, ProfileRun, WeightedScorer};
 pub use request::{MediaItem, PromptBlocks, Request};

@@ -104,6 +104,26 @@ pub trait Producer: Send + Sync {
     fn produce(&self, request: &Request, all: Scope<'_>, now: Nanos, facts: &mut Facts);
 }
 
+/// Holds requests back for a moment between their last byte and their decision, to place several together.
+pub trait Batcher: Send + Sync {
+    /// Joins those that wait. `None`: this request need not.
+    fn join(&self, request: &Request, all: Scope<'_>, now: Nanos) -> Option<Joined>;
+}
+
+/// A request that waits with others. Dropped before its time, it has left.
+pub struct Joined {
+    /// When the wait is over.
+    pub until: Nanos,
+    /// What there is to say of its candidates then.
+    pub then: Box<dyn Producer>,
+}
+
+impl std::fmt::Debug for Joined {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Joined").field("until", &self.until).finish_non_exhaustive()
+    }
+}
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Termination {

@@ -13,7 +13,7 @@ use pointsman_fleet::{Condition, Endpoint, Labels};
 use pointsman_plugins::data_layer::core_metrics_extractor::{LABEL, OLD_LABEL};
 use tokio::time::{Instant, sleep_until, timeout};
 
-use crate::http::{Client, Discard, FetchError, Get, Peer};
+use crate::http::{Ask, Client, Discard, FetchError, Peer};
 use crate::shard::Shared;
 
 /// Shortest time between two checks of one endpoint, whatever is asked for.
@@ -142,11 +142,11 @@ pub(crate) async fn watch(
     shared: Arc<Shared>,
 ) {
     let peer = Peer::api(&endpoint.meta, &shared.tls);
-    let get = Get::new(&peer, options.path_for(&endpoint.meta.labels), "*/*");
+    let get = Ask::get(&peer, options.path_for(&endpoint.meta.labels), "*/*");
     let mut client = Client::new(peer, Arc::clone(&shared.connects));
     loop {
         let begun = Instant::now();
-        let fetched = match timeout(options.timeout, client.get(&get, &mut Discard::default())).await {
+        let fetched = match timeout(options.timeout, client.ask(&get, &mut Discard::default())).await {
             Ok(fetched) => fetched,
             Err(_) => Err(FetchError::Late(options.timeout)),
         };

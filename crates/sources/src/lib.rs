@@ -2,10 +2,12 @@
 //!
 //! [`Sources`] follows a [`Fleet`](pointsman_fleet::Fleet) and asks each of its endpoints, on threads of its own:
 //!
-//! * **scrape**: the metrics page, every 50 ms, on a beat that spreads the endpoints evenly in time; a [`ScrapeSource`] says where the page
-//!   is, an [`Extractor`] reads it;
+//! * **scrape**: the metrics page, every 50 ms, on a beat that spreads the endpoints evenly in time, and what other pages a configuration
+//!   names, each at its own pace; a [`ScrapeSource`] says where a page is, an [`Extractor`] reads it;
 //! * **health**: is it there and able, asked at the path of its engine kind? [`HealthOptions`]; owner of [`Condition::Probe`](pointsman_fleet::Condition::Probe);
 //! * **models**: the list of models it serves.
+//!
+//! Beside that, [`Renderers`] posts prompts to be tokenized, and [`RuntimeTimer`] waits, on behalf of requests.
 //!
 //! [`Discovery`] says who the endpoints are: fixed addresses ([`endpoints_of`]) and a watched file ([`EndpointsFile`]).
 //!
@@ -22,14 +24,18 @@ mod health;
 mod http;
 mod models;
 mod page;
+mod render;
 mod schedule;
 mod scrape;
 mod shard;
+mod timer;
 
 pub use discovery::{AddressError, Discovery, EndpointsFile, FileError, endpoints_of};
 pub use feed::{Sources, SourcesOptions, SourcesStats};
 pub use follow::Follower;
 pub use health::HealthOptions;
-pub use http::{Answer, FetchError, Place, TlsClient, TlsError, TlsOptions, ask};
+pub use http::{Answer, FetchError, PageAt, TlsClient, TlsError, TlsOptions, ask};
+pub use render::{Renderers, warm_up};
 pub use schedule::SHORTEST_TICK;
 pub use scrape::{Counters, Extracted, Extractor, Missing, ScrapeSource};
+pub use timer::RuntimeTimer;

@@ -157,7 +157,9 @@ impl Shard {
         let tick = schedule::tick(shared.base_interval, self.sources.iter().map(|s| s.interval));
         let mut tasks = Tasks::default();
         for source in self.sources.iter() {
-            let beat = Beat::new(self.epoch, schedule::period(tick, source.interval), endpoint.slot.0);
+            // A source that names no interval keeps the base one, however often another one is asked.
+            let period = schedule::period(tick, source.interval.or(Some(shared.base_interval)));
+            let beat = Beat::new(self.epoch, period, endpoint.slot.0);
             // The first page soon, however long the period; then on the beat.
             let first = Beat::new(self.epoch, tick, endpoint.slot.0).after(Instant::now());
             let task = ScrapeTask {
@@ -169,6 +171,9 @@ impl Shard {
             };
             tasks.spawn(&shared.stats, task.run(first));
         }
+        if let Some(interval) = shared.models_interval.filter(|_| !self.sources.iter().any(|s| s.lists_models())) {
+            tasks.spawn(&shared.stats, models::watch(Arc::clone(endpoint), interval, Arc::clone(shared)));
+        }
         tasks
     }
 
@@ -178,9 +183,6 @@ impl Shard {
         if let Some(options) = &shared.health {
             let work = health::watch(Arc::clone(endpoint), Arc::clone(probe), Arc::clone(options), Arc::clone(shared));
             tasks.spawn(&shared.stats, work);
-        }
-        if let Some(interval) = shared.models_interval {
-            tasks.spawn(&shared.stats, models::watch(Arc::clone(endpoint), interval, Arc::clone(shared)));
         }
         tasks
     }

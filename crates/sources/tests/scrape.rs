@@ -125,6 +125,7 @@ async fn an_endpoint_never_scraped_is_unknown_and_says_why() {
     }
     assert!(fed.count.poll.load(Ordering::SeqCst) >= 4);
     assert!(fed.count.extract.load(Ordering::SeqCst) >= 1);
+    assert_eq!(fed.count.types(), ["metrics-data-source", "metrics-data-source core-metrics-extractor"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -294,6 +295,7 @@ async fn endpoints_described_anew_and_new_configurations_are_followed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extractor_that_panics_is_contained() {
+    #[derive(Debug)]
     struct Trips;
     impl pointsman_sources::Extractor for Trips {
         fn type_name(&self) -> &'static str {
@@ -338,7 +340,7 @@ async fn pages_are_fetched_over_tls_and_certificates_verified_when_asked_for() {
     ] {
         let mut scrape = default_sources();
         scrape[0].tls = TlsClient::new(&options).unwrap();
-        scrape[0].secure = Some(true);
+        scrape[0].at.secure = Some(true);
         let fed = Fed::with(scrape, |o| (o.health, o.models_interval) = (None, None));
         let endpoint = fed.add(engine.meta(name));
         if good {

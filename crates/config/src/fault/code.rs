@@ -182,6 +182,10 @@ codes! {
     AmbiguousProducer = "ambiguous-producer",
     /// Plugins that read each other's data in a circle.
     CyclicData = "cyclic-data",
+    /// An extractor that does not read what its source fetches.
+    WrongExtractor = "wrong-extractor",
+    /// Two extractors of one type for one source.
+    ExtractorTwice = "extractor-twice",
     /// No data source at all.
     NoDataSource = "no-data-source",
     /// Prefix indexes of different block sizes.

@@ -8,3 +8,4 @@ mod process;
 mod properties;
 #[path = "../../../router/tests/support/mod.rs"]
 mod recordings;
+mod waiting;

@@ -12,3 +12,4 @@ mod renaming;
 mod support;
 mod tls;
 mod tracing;
+mod waiting;

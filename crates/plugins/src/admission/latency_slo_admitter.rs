@@ -1,8 +1,9 @@
 //! `latency-slo-admitter`: turn away what may be shed when no endpoint is expected to meet its latency objectives.
 //!
-//! A request is refused when all of this holds: its priority is below 0; it comes with an objective of the time to first token or per output token above 0;
-//! some endpoint has a prediction; no endpoint is expected to meet both objectives; none is known to be idle (no request running); none is known to be cold
-//! (KV cache used below 2 %). Refused with 429 `rejected-saturated`. Source: plugin specification 10.1, 3.2 and its `Wart:` lines.
+//! A request is refused when all of this holds: its priority is below 0; it comes with an objective of the time to
+//! first token or per output token above 0; some endpoint has a prediction; no endpoint is expected to meet both
+//! objectives; none is known to be idle (no request running); none is known to be cold (KV cache used below 2 %).
+//! Refused with 429 `rejected-saturated`. Source: plugin specification 10.1, 3.2 and its `Wart:` lines.
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Need, Row, Stability};

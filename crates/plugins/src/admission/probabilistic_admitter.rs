@@ -1,8 +1,9 @@
 //! `probabilistic-admitter`: shed more of what may be shed, the more saturated the pool is.
 //!
-//! Looks at requests of a priority below 0 only. `s` is the mean over the endpoints of `max(waiting / queueDepthThreshold, kv / kvCacheUtilThreshold)`, where
-//! a signal that is unknown counts 1: nobody may take an engine for idle that was not heard of. A request is refused with the chance `min(1, k * s^power)`,
-//! with 429 `rejected-saturated`. Source: plugin specification 10.2, 3.2 and its `Wart:` lines.
+//! Looks at requests of a priority below 0 only. `s` is the mean over the endpoints of `max(waiting /
+//! queueDepthThreshold, kv / kvCacheUtilThreshold)`, where a signal that is unknown counts 1: nobody may take an engine
+//! for idle that was not heard of. A request is refused with the chance `min(1, k * s^power)`, with 429
+//! `rejected-saturated`. Source: plugin specification 10.2, 3.2 and its `Wart:` lines.
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Need, Row, Stability};

@@ -2,7 +2,7 @@
 
 use super::bind::{Bound, producer_order};
 use super::declare::{Decl, Declared};
-use super::{Compiled, CompiledSource, NamedPlugin, effective};
+use super::{Compiled, NamedPlugin, effective, sources};
 use crate::build::{Activation, Build, ColumnTable, Instance, Parts};
 use crate::learned::LearnedStates;
 use crate::parsers::ParserTable;
@@ -120,25 +120,7 @@ pub(super) fn assemble(
             faults.warning(Code::ParserNeverAsked, reference.span, reference.path.clone(), message);
         }
     }
-    let sources: Vec<CompiledSource> = d
-        .sources
-        .iter()
-        .filter_map(|(source, extractors)| {
-            let extractors = extractors.iter().filter_map(|&e| instances[e].extractor.clone()).collect();
-            Some(CompiledSource { source: instances[*source].source.clone()?, extractors })
-        })
-        .collect();
-    // Whoever misses it has said so.
-    if sources.is_empty() && !faults.iter().any(|f| f.code == Code::NoEngineMetrics) {
-        faults
-            .error(
-                Code::NoDataSource,
-                d.document.data_layer.inject_defaults_span.unwrap_or(Span::START),
-                "dataLayer.sources",
-                "no data source is configured: nothing would ever be known of the engines",
-            )
-            .help("leave `injectDefaults` on, or list `metrics-data-source` under `dataLayer.sources`");
-    }
+    let sources = sources::sources(d, &instances, faults);
     let prefix: Vec<_> = instances.iter().filter_map(|i| i.prefix.clone()).collect();
     if let [first, rest @ ..] = &prefix[..] {
         for other in rest.iter().filter(|o| o.state.block_tokens() != first.state.block_tokens()) {
@@ -162,6 +144,9 @@ pub(super) fn assemble(
         prefix,
         encoders: instances.iter().filter_map(|i| i.encoder.clone()).collect(),
         estimate: instances.iter().find_map(|i| i.estimate.clone()).unwrap_or_default(),
+        render: instances.iter().find_map(|i| i.render.clone()),
+        batchers: each(d, &instances, |i| i.batcher.as_ref()),
+        blocks: instances.iter().find_map(|i| i.blocks),
         sources,
         discovery: d.discovery.and_then(|i| instances[i].discovery.clone()),
         effective: effective::document(d),

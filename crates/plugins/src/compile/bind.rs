@@ -64,15 +64,17 @@ fn in_words(kind: DataKind) -> &'static str {
 
 /// Whether any source has an extractor that reads load, KV usage and adapters.
 fn provides_engine_metrics(d: &Declared) -> bool {
-    let gives = |e: &usize| d.decls[*e].row.makes.contains(&DataKind::EngineMetrics);
-    d.sources.iter().any(|(_, extractors)| extractors.iter().any(gives))
+    let gives = |decl: usize| d.decls[decl].row.makes.contains(&DataKind::EngineMetrics);
+    d.sources.iter().flat_map(|s| &s.extractors).any(|(e, _)| gives(*e))
 }
 
 fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Option<Arc<str>> {
     if need.kind == DataKind::EngineMetrics {
         if need.required && !provides_engine_metrics(d) {
-            let message =
-                format!("`{}` reads engine metrics, and no data source with an extractor provides them", decl.name);
+            let message = format!(
+                "`{}` reads engine metrics, and no data source has `core-metrics-extractor` to provide them",
+                decl.name
+            );
             faults
                 .error(Code::NoEngineMetrics, decl.span, decl.path.clone(), message)
                 .help("list `metrics-data-source` with `core-metrics-extractor` under `dataLayer.sources`, or leave `injectDefaults` on");

@@ -2,7 +2,7 @@
 
 use crate::row::Row;
 use crate::table::row;
-use pointsman_config::document::{Document, SourceDecl};
+use pointsman_config::document::{Document, Reference, SourceDecl};
 use pointsman_config::registry::Checked;
 use pointsman_config::{Code, Faults, Kind, Params, Span};
 use std::sync::Arc;
@@ -54,6 +54,13 @@ pub(super) struct ProfilePlan {
     pub(super) injected: bool,
 }
 
+/// A data source with its extractors: numbers of declarations, and where each is named.
+pub(super) struct SourcePlan {
+    pub(super) decl: usize,
+    pub(super) place: (Span, String),
+    pub(super) extractors: Vec<(usize, (Span, String))>,
+}
+
 /// Everything declared, defaults included.
 pub(super) struct Declared {
     pub(super) decls: Vec<Decl>,
@@ -61,7 +68,7 @@ pub(super) struct Declared {
     pub(super) handler: Option<usize>,
     pub(super) parsers: Vec<usize>,
     /// Sources with their extractors.
-    pub(super) sources: Vec<(usize, Vec<usize>)>,
+    pub(super) sources: Vec<SourcePlan>,
     pub(super) discovery: Option<usize>,
     /// Nothing was written: the built-in document is in force.
     pub(super) built_in: bool,
@@ -241,10 +248,12 @@ fn sources(d: &mut Declared) {
     let listed: Vec<SourceDecl> = d.document.data_layer.sources.clone();
     let mut metrics = false;
     for source in listed {
-        let Some(at) = d.position_or_inject(&source.source.name) else { continue };
-        metrics |= d.decls[at].row.type_name == "metrics-data-source";
-        let extractors = source.extractors.iter().filter_map(|e| d.position_or_inject(&e.name)).collect();
-        d.sources.push((at, extractors));
+        let Some(decl) = d.position_or_inject(&source.source.name) else { continue };
+        metrics |= d.decls[decl].row.type_name == "metrics-data-source";
+        let place = |r: &Reference| (r.span, r.path.clone());
+        let extractors = source.extractors.iter();
+        let extractors = extractors.filter_map(|e| Some((d.position_or_inject(&e.name)?, place(e)))).collect();
+        d.sources.push(SourcePlan { decl, place: place(&source.source), extractors });
     }
     if !metrics && d.document.data_layer.inject_defaults {
         // By type, not by name: a renamed instance must not be joined by a second, default one.
@@ -252,7 +261,9 @@ fn sources(d: &mut Declared) {
         let source = of_type(d, "metrics-data-source").or_else(|| d.position_or_inject("metrics-data-source"));
         let extractor = of_type(d, "core-metrics-extractor").or_else(|| d.position_or_inject("core-metrics-extractor"));
         if let (Some(source), Some(extractor)) = (source, extractor) {
-            d.sources.push((source, vec![extractor]));
+            let nowhere = || (Span::START, "dataLayer.sources".to_owned());
+            let extractors = vec![(extractor, nowhere())];
+            d.sources.push(SourcePlan { decl: source, place: nowhere(), extractors });
         }
     }
 }

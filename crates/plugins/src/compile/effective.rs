@@ -45,9 +45,9 @@ pub(super) fn document(d: &Declared) -> Value {
     let sources: Vec<Value> = d
         .sources
         .iter()
-        .map(|(s, e)| {
-            let extractors: Vec<Value> = e.iter().map(|e| json!({"pluginRef": name(e)})).collect();
-            json!({"pluginRef": name(s), "extractors": extractors})
+        .map(|s| {
+            let extractors: Vec<Value> = s.extractors.iter().map(|(e, _)| json!({"pluginRef": name(e)})).collect();
+            json!({"pluginRef": name(&s.decl), "extractors": extractors})
         })
         .collect();
     let mut data_layer = json!({"injectDefaults": d.document.data_layer.inject_defaults, "sources": sources});

@@ -41,12 +41,12 @@ fn out_of_use(d: &Declared, bound: &Bound, i: usize, decl: &Decl) -> Option<&'st
                 (read || decl.row.makes.is_empty(), "nothing reads what it provides")
             }
             Kind::Extractor => {
-                let listed = d.sources.iter().any(|(_, extractors)| extractors.contains(&i));
+                let listed = d.sources.iter().flat_map(|s| &s.extractors).any(|(e, _)| *e == i);
                 let read = bound.iter().any(|b| b.values().any(|name| *name == decl.name));
                 (listed || read, "list it under a source of `dataLayer.sources`, or remove it")
             }
             Kind::DataSource => (
-                d.sources.iter().any(|(source, _)| *source == i),
+                d.sources.iter().any(|source| source.decl == i),
                 "list it under `dataLayer.sources` with an extractor, or remove it",
             ),
             Kind::Parser => (d.parsers.contains(&i), "list it under `requestHandler.parsers`, or remove it"),
@@ -117,7 +117,8 @@ fn unreachable_profiles(d: &Declared, instances: &[Instance], faults: &mut Fault
 }
 
 fn missing_signals(d: &Declared, instances: &[Instance], faults: &mut Faults) {
-    let extractors = || d.sources.iter().flat_map(|(_, e)| e).filter_map(|&e| instances[e].extractor.as_ref());
+    let listed = || d.sources.iter().flat_map(|s| &s.extractors);
+    let extractors = || listed().filter_map(|(e, _)| instances[*e].extractor.as_ref()?.engines());
     for plan in &d.profiles {
         for member in &plan.members {
             let decl = &d.decls[member.decl];

@@ -1,7 +1,8 @@
 //! From a document to a running scheduler (plugin specification 1.3, 1.5, 3.4).
 //!
 //! Steps, each in its file: the declarations with defaults injected ([`declare`]), who reads whose data ([`bind`]), the instances
-//! ([`assemble`]), what is legal and surely not meant ([`lint`]), and the effective document for people ([`effective`]). Every order is the order of declaration.
+//! ([`assemble`]), which extractor reads which source ([`sources`]), what is legal and surely not meant ([`lint`]), and the effective document
+//! for people ([`effective`]). Every order is the order of declaration.
 
 mod assemble;
 mod bind;
@@ -9,23 +10,25 @@ mod declare;
 mod effective;
 mod file;
 mod lint;
+mod sources;
 
 pub use file::{Judged, JudgedDocument, judge};
 
-use crate::build::{Activation, Instance};
-use crate::data_layer::core_metrics_extractor::EngineMappings;
+use crate::build::{Activation, Blocks, Instance};
+use crate::data_layer::extractor::Extractor;
 use crate::data_layer::file_discovery::FileDiscovery;
-use crate::data_layer::metrics_data_source::MetricsDataSource;
+use crate::data_layer::source::DataSource;
 use crate::learned::LearnedStates;
 use crate::parsers::ParserTable;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use crate::producers::mm_embeddings_cache_producer::MmEmbeddingsCacheProducer;
+use crate::producers::token_producer::render::Render;
 use crate::table::Catalogue;
 use pointsman_config::document::{decode, decode_tree};
 use pointsman_config::registry::check_decoded;
 use pointsman_config::{Decoded, Faults, Node};
 use pointsman_scheduling::{
-    Admitter, Columns, Hooks, Named, Producer, RequestHook, ResponseHook, Scheduler, UsageHook,
+    Admitter, Batcher, Columns, Hooks, Named, Producer, RequestHook, ResponseHook, Scheduler, UsageHook,
 };
 use pointsman_wire::body::EstimateOptions;
 use std::sync::Arc;
@@ -61,13 +64,13 @@ pub struct CompileOptions {
     pub states: Arc<LearnedStates>,
 }
 
-/// A metrics source and what reads its pages.
+/// A source of pages and what reads them.
 #[derive(Clone, Debug)]
 pub struct CompiledSource {
     /// How pages are fetched.
-    pub source: Arc<MetricsDataSource>,
+    pub source: Arc<DataSource>,
     /// What is read from them.
-    pub extractors: Vec<Arc<EngineMappings>>,
+    pub extractors: Vec<Arc<dyn Extractor>>,
 }
 
 /// Name and type of a plugin instance.
@@ -106,9 +109,15 @@ pub struct Compiled {
     pub encoders: Vec<Arc<MmEmbeddingsCacheProducer>>,
     /// What pictures and videos are taken to cost: of the first token producer, else the defaults.
     pub estimate: EstimateOptions,
+    /// Who renders prompts, of the first token producer that says; otherwise tokens are estimated.
+    pub render: Option<Arc<Render>>,
+    /// Whoever holds requests back.
+    pub batchers: Vec<Named<dyn Batcher>>,
+    /// How prompts are cut into blocks where there is no prefix index.
+    blocks: Option<Blocks>,
     /// Whether any plugin reads tokens: without, bodies are not hashed.
     pub reads_tokens: bool,
-    /// Where engine state comes from.
+    /// Pages that endpoints are asked for.
     pub sources: Vec<CompiledSource>,
     /// Where endpoints come from, when the document says.
     pub discovery: Option<Arc<FileDiscovery>>,
@@ -118,6 +127,17 @@ pub struct Compiled {
     pub activations: Vec<Activation>,
     /// Every instance, in order.
     pub plugins: Vec<NamedPlugin>,
+}
+
+impl Compiled {
+    /// How prompts are cut into blocks now: as the first prefix index wants it, else as whoever compares prompts in another way.
+    #[must_use]
+    pub fn blocks(&self) -> Blocks {
+        match self.prefix.first().filter(|_| self.reads_tokens) {
+            Some(index) => Blocks { tokens: index.state.block_tokens(), most: index.max_blocks() },
+            None => self.blocks.unwrap_or_default(),
+        }
+    }
 }
 
 impl std::fmt::Debug for Compiled {

@@ -3,68 +3,24 @@
 //! The engine kind comes from the endpoint's label `llm-d.ai/engine-type` (or the older `inference.networking.k8s.io/engine-type`); without one, or with an
 //! unknown one, `defaultEngine` applies. A page may hold several series of one family (data-parallel engines, several models): waiting and running are
 //! summed, KV usage is the highest, of tensor- or pipeline-parallel ranks only rank 0 counts. Where series carry timestamps the newest one wins.
-//! Source: plugin specification 12.2, metrics 4.2 and 4.3 with their `Wart:` lines.
+//!
+//! `customMetrics` become attributes of the endpoint, under the key they are given and this instance's name. What several series of one mean together is not
+//! known: the newest counts, and the first where none says when it was made. Source: plugin specification 12.2, metrics 4.2 and 4.3 with their `Wart:` lines.
 
 mod accumulate;
 mod engines;
 mod survey;
 
+use super::extractor::{Extracted, Extractor};
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Signal, Stability};
 use accumulate::Accumulated;
 use pointsman_config::{Param, ParamKind, Params};
-use pointsman_fleet::{Labels, Scraped};
+use pointsman_fleet::{EndpointMeta, Labels, attribute_key};
 use pointsman_scheduling::DataKind;
 use pointsman_wire::exposition::{Spec, Wanted, scan};
-use std::fmt;
 use std::sync::Arc;
 pub use survey::Survey;
-
-/// What was read from one page.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Extracted {
-    /// The values.
-    pub scraped: Scraped,
-    /// Required families that are missing, and values that cannot be read.
-    pub errors: u32,
-    /// Which load signals it should have given and did not.
-    pub missing: Missing,
-    /// Kind of engine the page was read as.
-    pub engine: Arc<str>,
-}
-
-/// Load signals that a page of its engine kind has, and this one lacks or shows as no number. `Display` says it in words.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Missing {
-    /// Requests that wait.
-    pub waiting: bool,
-    /// Requests that run.
-    pub running: bool,
-    /// Share of KV-cache blocks in use.
-    pub kv_usage: bool,
-}
-
-impl Missing {
-    /// Whether anything is.
-    #[must_use]
-    pub fn any(self) -> bool {
-        self.waiting || self.running || self.kv_usage
-    }
-}
-
-impl fmt::Display for Missing {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = [
-            (self.waiting, "no count of waiting requests"),
-            (self.running, "no count of running requests"),
-            (self.kv_usage, "no KV cache usage"),
-        ];
-        for (n, (_, name)) in names.into_iter().filter(|(missing, _)| *missing).enumerate() {
-            write!(f, "{}{name}", if n == 0 { "" } else { ", " })?;
-        }
-        Ok(())
-    }
-}
 
 /// A value that is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +32,8 @@ enum Field {
     CacheInfo,
     BlockSize,
     NumBlocks,
+    /// An attribute, by its number.
+    Custom(usize),
 }
 
 impl Field {
@@ -98,6 +56,8 @@ struct Engine {
     fields: Vec<Field>,
     block_size_label: String,
     num_blocks_label: String,
+    /// Keys of the attributes.
+    attributes: Vec<Arc<str>>,
 }
 
 impl Engine {
@@ -109,6 +69,7 @@ impl Engine {
             fields,
             block_size_label: block_size_label.to_owned(),
             num_blocks_label: num_blocks_label.to_owned(),
+            attributes: Vec::new(),
         }
     }
 }
@@ -152,13 +113,31 @@ impl EngineMappings {
 
     /// Reads a page as the engine kind `engine_label` prints it.
     #[must_use]
-    pub fn extract(&self, engine_label: Option<&str>, page: &[u8]) -> Extracted {
+    pub fn read_as(&self, engine_label: Option<&str>, page: &[u8]) -> Extracted {
         let labelled = engine_label.and_then(|label| self.engines.iter().find(|e| &*e.name == label));
         let engine = labelled.unwrap_or(&self.engines[self.default]);
         let mut read = Accumulated::new(engine);
         scan(page, &engine.wanted, |sample| read.sample(&sample));
         let (scraped, errors, missing) = read.finish();
-        Extracted { scraped, errors, missing, engine: Arc::clone(&engine.name) }
+        Extracted { scraped, errors, missing, engine: Some(Arc::clone(&engine.name)), models: None }
+    }
+}
+
+impl Extractor for EngineMappings {
+    fn type_name(&self) -> &'static str {
+        "core-metrics-extractor"
+    }
+
+    fn is_of_load(&self) -> bool {
+        true
+    }
+
+    fn engines(&self) -> Option<&EngineMappings> {
+        Some(self)
+    }
+
+    fn extract(&self, endpoint: &EndpointMeta, page: &[u8]) -> Extracted {
+        self.read_as(self.label(&endpoint.labels), page)
     }
 }
 
@@ -214,7 +193,7 @@ fn build(b: &mut Build<'_>) -> Instance {
     for config in &configs {
         let name = config.str("name");
         if name.is_empty() || name == "default" {
-            b.fault("engineConfigs", &format!("an engine needs a name other than `{name}`"));
+            b.fault_in(config, "name", &format!("an engine needs a name other than `{name}`"));
         }
         let engine = user_engine(b, config);
         match engines.iter_mut().find(|e| &*e.name == name) {
@@ -247,27 +226,27 @@ fn user_engine(b: &mut Build<'_>, config: &Params) -> Engine {
     ] {
         match Spec::parse(config.str(key)) {
             Ok(spec) => specs.extend(spec.map(|s| (field, s))),
-            Err(error) => b.fault("engineConfigs", &format!("`{key}` of engine `{}`: {error}", config.str("name"))),
+            Err(error) => b.fault_in(config, key, &format!("`{key}` of engine `{}`: {error}", config.str("name"))),
         }
     }
     let mut keys: Vec<&str> = Vec::new();
     for custom in config.objects("customMetrics") {
-        let key = custom.str("attributeKey");
+        let (key, spec) = (custom.str("attributeKey"), custom.str("metricSpec"));
         if key.is_empty() || keys.contains(&key) {
-            b.fault(
-                "engineConfigs",
-                &format!("attribute key `{key}` of engine `{}` is empty or given twice", config.str("name")),
-            );
+            let message = format!("attribute key `{key}` of engine `{}` is empty or given twice", config.str("name"));
+            b.fault_in(custom, "attributeKey", &message);
+        }
+        match Spec::parse(spec) {
+            Ok(Some(spec)) => specs.push((Field::Custom(keys.len()), spec)),
+            Ok(None) => b.fault_in(custom, "metricSpec", &format!("`metricSpec` of attribute `{key}` is empty")),
+            Err(error) => b.fault_in(custom, "metricSpec", &format!("`metricSpec` of attribute `{key}`: {error}")),
         }
         keys.push(key);
-        if !matches!(Spec::parse(custom.str("metricSpec")), Ok(Some(_))) {
-            b.fault(
-                "engineConfigs",
-                &format!("`metricSpec` of attribute `{key}` is not `name` or `name{{label=value}}`"),
-            );
-        }
     }
-    Engine::new(config.str("name"), specs, config.str("cacheBlockSizeLabelName"), config.str("cacheNumBlocksLabelName"))
+    let labels = (config.str("cacheBlockSizeLabelName"), config.str("cacheNumBlocksLabelName"));
+    let mut engine = Engine::new(config.str("name"), specs, labels.0, labels.1);
+    engine.attributes = keys.into_iter().map(|key| attribute_key(key, &b.name)).collect();
+    engine
 }
 
 #[cfg(test)]

@@ -1,7 +1,8 @@
-//! `always-disagg-multimodal-decider`: another engine encodes the images, videos and sounds of every request that has some.
+//! `always-disagg-multimodal-decider`: another engine encodes the images, videos and sounds of every request that has
+//! some.
 //!
-//! Says yes when the body holds at least one such item, in whatever shape its API gives it; no tokenizer is needed to see them. Without parameters.
-//! Source: disaggregation specification 2.5 and its `Wart:` line.
+//! Says yes when the body holds at least one such item, in whatever shape its API gives it; no tokenizer is needed to
+//! see them. Without parameters. Source: disaggregation specification 2.5 and its `Wart:` line.
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Need, Row, Stability};

@@ -1,4 +1,5 @@
-//! Deciders: whether a stage beside decoding is worth its transfer. Profile handlers ask them, once per request and stage.
+//! Deciders: whether a stage beside decoding is worth its transfer. Profile handlers ask them, once per request and
+//! stage.
 
 pub mod always_disagg_multimodal_decider;
 pub mod always_disagg_pd_decider;

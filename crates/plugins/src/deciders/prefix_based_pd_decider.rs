@@ -1,9 +1,10 @@
 //! `prefix-based-pd-decider`: another engine computes prompts of which the chosen one holds too little.
 //!
-//! With `t` tokens in the prompt, of which the decode endpoint is believed to hold `c`: yes when `t - c >= nonCachedTokens`. No when `nonCachedTokens` is 0
-//! (the decider is off), when no endpoint is chosen yet, when `t < promptTokens` or `t < nonCachedTokens`, and when nothing is known of what the endpoint
-//! holds. A request with `prefer: if-available` is refused (412) where the answer is yes. Source: disaggregation specification 2.5, 2.7 and their `Wart:`
-//! lines.
+//! With `t` tokens in the prompt, of which the decode endpoint is believed to hold `c`: yes when `t - c >=
+//! nonCachedTokens`. No when `nonCachedTokens` is 0 (the decider is off), when no endpoint is chosen yet, when `t <
+//! promptTokens` or `t < nonCachedTokens`, and when nothing is known of what the endpoint holds. A request with
+//! `prefer: if-available` is refused (412) where the answer is yes. Source: disaggregation specification 2.5, 2.7 and
+//! their `Wart:` lines.
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Need, Row, Stability};

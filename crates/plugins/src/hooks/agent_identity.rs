@@ -1,7 +1,8 @@
 //! `agent-identity`: which session of which agent a request belongs to, by the headers that agents send.
 //!
-//! The first of these headers that is not blank: those of `additionalSessionHeaders` in order, then `x-claude-code-session-id`, `x-session-affinity`,
-//! `session-id`, `session_id`. The identity is the request's fairness id too, unless a fairness header gives one. Source: plugin specification 10.4.
+//! The first of these headers that is not blank: those of `additionalSessionHeaders` in order, then
+//! `x-claude-code-session-id`, `x-session-affinity`, `session-id`, `session_id`. The identity is the request's fairness
+//! id too, unless a fairness header gives one. Source: plugin specification 10.4.
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Stability};

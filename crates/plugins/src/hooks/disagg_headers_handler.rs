@@ -1,8 +1,10 @@
-//! `disagg-headers-handler`, also `prefill-header-handler` (both deprecated): tell the decode endpoint which engines work for it.
+//! `disagg-headers-handler`, also `prefill-header-handler` (both deprecated): tell the decode endpoint which engines
+//! work for it.
 //!
-//! `x-prefiller-host-port` is the `host:port` of the first endpoint that the prefill profile picked, `x-encoder-hosts-ports` those of all that the encode
-//! profile picked, separated by commas. A profile that did not run, or found nobody, gives no header; what the client sent under these names never passes.
-//! `disagg-profile-handler` does the same by itself. Source: disaggregation specification 2.2, 2.3 and their `Wart:` lines.
+//! `x-prefiller-host-port` is the `host:port` of the first endpoint that the prefill profile picked,
+//! `x-encoder-hosts-ports` those of all that the encode profile picked, separated by commas. A profile that did not
+//! run, or found nobody, gives no header; what the client sent under these names never passes. `disagg-profile-handler`
+//! does the same by itself. Source: disaggregation specification 2.2, 2.3 and their `Wart:` lines.
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Stability};

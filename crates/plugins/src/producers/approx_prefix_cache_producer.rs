@@ -101,6 +101,8 @@ impl Learned for PrefixState {
 /// Matches prompts against the index, and credits endpoints.
 #[derive(Debug)]
 pub struct ApproxPrefixCacheProducer {
+    /// Configuration type.
+    pub type_name: &'static str,
     /// Instance name.
     pub name: Arc<str>,
     /// What was learned.
@@ -223,35 +225,36 @@ impl Held for Credit {
     fn ended(self: Box<Self>, _: Termination) {}
 }
 
+const PARAMS: &[Param] = &[
+    Param::new("autoTune", ParamKind::Bool, "Take block size and capacity from what the engines report.")
+        .default("true"),
+    Param::new("blockSizeTokens", ParamKind::INTEGER, "Tokens in a block where engines report none; raised to 64.")
+        .default("16"),
+    Param::new(
+        "maxPrefixTokensToMatch",
+        ParamKind::COUNT,
+        "Tokens of a prompt that are matched; 0: see `maxPrefixBlocksToMatch`.",
+    )
+    .default("131072"),
+    Param::new(
+        "maxPrefixBlocksToMatch",
+        ParamKind::COUNT,
+        "Blocks of a prompt that are matched when `maxPrefixTokensToMatch` is 0; 0: all.",
+    )
+    .default("2048")
+    .deprecated("use `maxPrefixTokensToMatch`"),
+    Param::new(
+        "lruCapacityPerServer",
+        ParamKind::INTEGER,
+        "Blocks an endpoint is credited with where its engine reports none; 0 or less means 31250.",
+    )
+    .default("31250"),
+    Param::new("blockSize", ParamKind::INTEGER, "Old name of `blockSizeTokens`.").deprecated("use `blockSizeTokens`"),
+];
+
 /// Its row.
 pub const ROW: Row = Row {
-    params: &[
-        Param::new("autoTune", ParamKind::Bool, "Take block size and capacity from what the engines report.")
-            .default("true"),
-        Param::new("blockSizeTokens", ParamKind::INTEGER, "Tokens in a block where engines report none; raised to 64.")
-            .default("16"),
-        Param::new(
-            "maxPrefixTokensToMatch",
-            ParamKind::COUNT,
-            "Tokens of a prompt that are matched; 0: see `maxPrefixBlocksToMatch`.",
-        )
-        .default("131072"),
-        Param::new(
-            "maxPrefixBlocksToMatch",
-            ParamKind::COUNT,
-            "Blocks of a prompt that are matched when `maxPrefixTokensToMatch` is 0; 0: all.",
-        )
-        .default("2048")
-        .deprecated("use `maxPrefixTokensToMatch`"),
-        Param::new(
-            "lruCapacityPerServer",
-            ParamKind::INTEGER,
-            "Blocks an endpoint is credited with where its engine reports none; 0 or less means 31250.",
-        )
-        .default("31250"),
-        Param::new("blockSize", ParamKind::INTEGER, "Old name of `blockSizeTokens`.")
-            .deprecated("use `blockSizeTokens`"),
-    ],
+    params: PARAMS,
     needs: &[Need { kind: DataKind::TokenizedPrompt, producer_param: None, required: true }],
     makes: &[DataKind::PrefixMatch],
     default_producer: true,
@@ -262,6 +265,21 @@ pub const ROW: Row = Row {
         &[Kind::Producer, Kind::Hook],
         Stability::Beta,
         "Learns what each endpoint holds from where prompts were sent.",
+    )
+};
+
+/// The row of the same for peer clusters: what was sent to a cluster is believed to be held somewhere in it.
+pub const MULTICLUSTER_ROW: Row = Row {
+    params: PARAMS,
+    needs: ROW.needs,
+    makes: ROW.makes,
+    formula: ROW.formula,
+    build: Some(build),
+    ..Row::new(
+        "multicluster-approx-prefix-cache-producer",
+        &[Kind::Producer, Kind::Hook],
+        Stability::Alpha,
+        "Learns what each peer cluster holds from where prompts were sent.",
     )
 };
 
@@ -289,6 +307,7 @@ fn build(b: &mut Build<'_>) -> Instance {
     let shared = Arc::clone(&state);
     b.on_activation(move || *shared.sizing.lock() = sizing);
     let producer = Arc::new(ApproxPrefixCacheProducer {
+        type_name: b.type_name,
         name: Arc::clone(&b.name),
         state,
         column: b.own(),
@@ -314,6 +333,7 @@ mod tests {
     fn producer(column: ColumnId<PrefixMatch>, capacity: usize) -> ApproxPrefixCacheProducer {
         let sizing = Sizing { auto_tune: true, block_tokens: 16, capacity };
         ApproxPrefixCacheProducer {
+            type_name: ROW.type_name,
             name: "approx-prefix-cache-producer".into(),
             state: Arc::new(PrefixState::new(sizing)),
             column: Some(column),

@@ -237,7 +237,7 @@ pub const ROW: Row = Row {
     build: Some(build),
     ..Row::new(
         "inflight-load-producer",
-        &[Kind::Producer, Kind::Hook],
+        &[Kind::Producer, Kind::Hook, Kind::Extractor],
         Stability::Beta,
         "Counts requests and tokens in flight to each endpoint.",
     )

@@ -1,8 +1,9 @@
 //! `mm-embeddings-cache-producer`: which images, videos and sounds each endpoint is believed to hold encoded.
 //!
-//! The items of a request are its distinct multimodal contents, each of size 1. Every endpoint has an LRU of items, `cacheSizeInMBPerServer` megabytes at
-//! 2 MiB an item. Matching an item does not touch it; sending a request does: to the endpoint that serves, and to those that encode for it. A request
-//! without items is not matched. Source: plugin specification 9.7 and its `Wart:` line.
+//! The items of a request are its distinct multimodal contents, each of size 1. Every endpoint has an LRU of items,
+//! `cacheSizeInMBPerServer` megabytes at 2 MiB an item. Matching an item does not touch it; sending a request does: to
+//! the endpoint that serves, and to those that encode for it. A request without items is not matched. Source: plugin
+//! specification 9.7 and its `Wart:` line.
 
 use crate::build::{Build, Instance};
 use crate::learned::{DUMPED, Learned};

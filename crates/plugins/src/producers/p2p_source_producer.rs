@@ -1,9 +1,11 @@
 //! `p2p-source-producer`: from which endpoint the one that computes the prompt may take cached KV blocks.
 //!
-//! An endpoint offers the tokens that it is believed to hold. Those that offer at least the most tokens but one block are drawn among, each with the weight
-//! `1 / (1 + waiting)`; an endpoint whose queue is not known weighs as one behind the longest known queue. The draw is the same again for the same request
-//! id, on every replica. Then `x-kv-cache-source-host-port` names the drawn endpoint, if it is another one than computes the prompt, and offers at least
-//! `minCachedTokenDelta` tokens more than that one holds. Source: plugin specification 9.5, disaggregation specification 2.6 and their `Wart:` lines.
+//! An endpoint offers the tokens that it is believed to hold. Those that offer at least the most tokens but one block
+//! are drawn among, each with the weight `1 / (1 + waiting)`; an endpoint whose queue is not known weighs as one behind
+//! the longest known queue. The draw is the same again for the same request id, on every replica. Then
+//! `x-kv-cache-source-host-port` names the drawn endpoint, if it is another one than computes the prompt, and offers at
+//! least `minCachedTokenDelta` tokens more than that one holds. Source: plugin specification 9.5, disaggregation
+//! specification 2.6 and their `Wart:` lines.
 
 use crate::build::{Build, Instance};
 use crate::hooks::disagg_headers_handler::{pick, set};
@@ -29,7 +31,8 @@ fn tokens(m: &PrefixMatch) -> u64 {
     u64::from(m.matched) * u64::from(m.block_tokens)
 }
 
-/// Where the draw of a request falls, from 0 to below 1. FNV-1a alone hardly moves with the last character, so that ids that count up would all fall alike.
+/// Where the draw of a request falls, from 0 to below 1. FNV-1a alone hardly moves with the last character, so that ids
+/// that count up would all fall alike.
 fn place(id: &str) -> f64 {
     let fnv = id.bytes().fold(0x811c_9dc5_u32, |h, byte| (h ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     let mut mixed = u64::from(fnv).wrapping_add(0x9e37_79b9_7f4a_7c15);

@@ -1,7 +1,7 @@
 //! `session-id-producer`: which session a request belongs to, by a header or a cookie.
 //!
-//! The value of the header `headerName` (any case), or of the first cookie named `cookieName` (as it is), trimmed; blank or absent means no session. Exactly
-//! one of the two must be set. Source: plugin specification 9.8.
+//! The value of the header `headerName` (any case), or of the first cookie named `cookieName` (as it is), trimmed;
+//! blank or absent means no session. Exactly one of the two must be set. Source: plugin specification 9.8.
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Stability};

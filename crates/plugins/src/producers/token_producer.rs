@@ -2,9 +2,13 @@
 //!
 //! Estimate back end: four bytes of the flattened prompt are one token; ids that the client sent are used as they are. What pictures and videos cost is set
 //! by `estimate`, and by what a request's headers tell of its videos ([`video_hints`]). The blocks were already hashed while the body arrived, so there is
-//! nothing left to do here but to say so. Source: plugin specification 9.1.
+//! nothing left to do here but to say so.
+//!
+//! vLLM render back end ([`render`]): with `vllm`, or `modelName` alone, prompts are tokenized by a vLLM server before the decision, and what it says takes the
+//! place of the estimate. One back end can be named, not two. Source: plugin specification 9.1.
 
 mod estimate;
+pub mod render;
 #[cfg(test)]
 mod tests;
 
@@ -62,11 +66,12 @@ fn size(text: &str) -> Option<(u64, u64)> {
 }
 
 const PARAMS: &[Param] = &[
-    Param::new("modelName", ParamKind::String, "Model whose tokenizer is used; not yet available."),
+    Param::new("modelName", ParamKind::String, "Model that `vllm` is asked for: the one whose tokenizer is used."),
     Param::new("estimate", estimate::ESTIMATE, "Estimate four bytes to a token, and what images and videos cost.")
         .default("{}"),
-    Param::new("vllm", ParamKind::Any, "Tokenize with vLLM's render endpoint; not yet available."),
-    Param::new("udsTokenizerConfig", ParamKind::Any, "Old name of `vllm`; not yet available."),
+    Param::new("vllm", render::VLLM, "Tokenize with the render endpoints of a vLLM server; needs `modelName`."),
+    Param::new("udsTokenizerConfig", ParamKind::Any, "A tokenizer behind a Unix socket, which is not spoken to.")
+        .deprecated("use `vllm`"),
 ];
 
 /// Its row.
@@ -79,7 +84,7 @@ pub const ROW: Row = Row {
         "token-producer",
         &[Kind::Producer],
         Stability::Beta,
-        "Counts the prompt's tokens: four bytes each, or the client's ids.",
+        "Counts the prompt's tokens: four bytes each, the client's ids, or as a vLLM server renders it.",
     )
 };
 
@@ -93,10 +98,15 @@ pub const OLD_ROW: Row = Row {
 };
 
 fn build(b: &mut Build<'_>) -> Instance {
-    for later in ["modelName", "vllm", "udsTokenizerConfig"] {
-        if b.params.given(later) {
-            b.fault(later, &format!("`{later}` is known, not yet available: leave it out to estimate tokens"));
-        }
+    let given = |param: &str| b.params.given(param);
+    let (estimated, rendered) = (given("estimate"), given("vllm") || given("modelName") && !given("estimate"));
+    if given("udsTokenizerConfig") {
+        b.fault("udsTokenizerConfig", "a tokenizer behind a Unix socket is not spoken to: use `vllm`");
     }
-    Instance { producer: Some(Arc::new(TokenProducer)), estimate: Some(estimate::options(b)), ..Instance::default() }
+    if estimated && rendered {
+        b.fault("vllm", "`estimate` and `vllm` exclude each other: a prompt is tokenized in one way");
+    }
+    let render = if rendered && !estimated { render::render(b) } else { None };
+    let estimate = Some(estimate::options(b));
+    Instance { producer: Some(Arc::new(TokenProducer)), estimate, render, ..Instance::default() }
 }

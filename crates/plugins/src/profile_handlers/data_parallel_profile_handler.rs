@@ -1,7 +1,9 @@
-//! `data-parallel-profile-handler` (deprecated): runs the one profile, and sends requests to one port of the picked endpoints.
+//! `data-parallel-profile-handler` (deprecated): runs the one profile, and sends requests to one port of the picked
+//! endpoints.
 //!
-//! The request goes to `primaryPort` of the picked endpoint; `x-data-parallel-host-port` names the endpoint itself, so that a proxy there can pass it on to
-//! the rank that was picked. 0 means that endpoints keep their own port, and nothing is told. Source: disaggregation specification 2.4 and its `Wart:` line.
+//! The request goes to `primaryPort` of the picked endpoint; `x-data-parallel-host-port` names the endpoint itself, so
+//! that a proxy there can pass it on to the rank that was picked. 0 means that endpoints keep their own port, and
+//! nothing is told. Source: disaggregation specification 2.4 and its `Wart:` line.
 
 use super::single_profile_handler::SingleProfileHandler;
 use crate::build::{Build, Instance};

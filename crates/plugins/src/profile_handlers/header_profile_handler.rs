@@ -1,8 +1,8 @@
 //! `header-profile-handler`: the profile that a header names, as a coordinator in front of the picker asks for it.
 //!
-//! The header's value is trimmed; blank or absent means `defaultProfile`. The header's name compares in lower case, the profile's as it is. A single
-//! configured profile runs whatever the header says. A name that no profile has is answered 400. Source: plugin specification 8, disaggregation
-//! specification 2.4.
+//! The header's value is trimmed; blank or absent means `defaultProfile`. The header's name compares in lower case, the
+//! profile's as it is. A single configured profile runs whatever the header says. A name that no profile has is
+//! answered 400. Source: plugin specification 8, disaggregation specification 2.4.
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Stability};

@@ -1,7 +1,8 @@
 //! `pd-profile-handler` (deprecated): decode, and prefill beside it when the decider says yes.
 //!
-//! With `primaryPort` the request goes to that port of the decode endpoint, and `x-data-parallel-host-port` names the endpoint itself. The prefill endpoint
-//! is told by `prefill-header-handler` only. A prefill stage that finds nobody is left out. Source: disaggregation specification 2.3.
+//! With `primaryPort` the request goes to that port of the decode endpoint, and `x-data-parallel-host-port` names the
+//! endpoint itself. The prefill endpoint is told by `prefill-header-handler` only. A prefill stage that finds nobody is
+//! left out. Source: disaggregation specification 2.3.
 
 use super::nobody_decodes;
 use crate::build::{Build, Instance};

@@ -1,10 +1,11 @@
 //! `request-attribute-reporter`: a number computed from a request's token usage, for the proxy's dynamic metadata.
 //!
-//! `expression` and `condition` are CEL over `usage`: `prompt_tokens`, `completion_tokens`, `total_tokens`, and `prompt_tokens_details.cached_tokens` where the
-//! engine tells it. A condition that is not true, or fails, reports nothing. The result is cut to a whole number; 0, and what is no number, is not reported.
-//! CEL knows no arithmetic between whole and fractional numbers, and usage figures are fractional ones: an expression that fails like that is read once
-//! more with its whole literals as fractional ones, and then with whole usage figures, so that `2 * usage.completion_tokens` means what it says. Source:
-//! plugin specification 10.5.
+//! `expression` and `condition` are CEL over `usage`: `prompt_tokens`, `completion_tokens`, `total_tokens`, and
+//! `prompt_tokens_details.cached_tokens` where the engine tells it. A condition that is not true, or fails, reports
+//! nothing. The result is cut to a whole number; 0, and what is no number, is not reported. CEL knows no arithmetic
+//! between whole and fractional numbers, and usage figures are fractional ones: an expression that fails like that is
+//! read once more with its whole literals as fractional ones, and then with whole usage figures, so that `2 *
+//! usage.completion_tokens` means what it says. Source: plugin specification 10.5.
 
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Stability};

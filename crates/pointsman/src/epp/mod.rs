@@ -35,7 +35,7 @@ use crate::listen::{StopSignals, cannot_listen, reached};
 use crate::reload::{Origin, shadow};
 use crate::telemetry::Traces;
 use crate::terminal::Paint;
-use crate::wiring::{Wanted, Wiring, keep_house};
+use crate::wiring::{Wanted, Wiring, keep_house, with_waits};
 use certificates::{Certificates, Policy};
 pub(crate) use flags::Epp;
 use health::{Draining, HealthPort, ServingPort};
@@ -122,7 +122,10 @@ async fn serve(options: Epp, compiled: Compiled, origin: Origin, states: Arc<Lea
         .transpose()?;
     let log = log.map(Arc::new);
     let traces = Traces::start(options.tracing)?;
-    let pool = Pool::new(PoolOptions { tracer: traces.tracer(), ..pool_options(&options, states) }, compiled);
+    let pool = Pool::new(
+        with_waits(PoolOptions { tracer: traces.tracer(), ..pool_options(&options, states) }, &compiled),
+        compiled,
+    );
 
     let metrics = bind(&options, ports.metrics, "--metrics-port").await?;
     let admin = match options.admin()? {

@@ -25,7 +25,7 @@ use crate::listen::{cannot_listen, reached, stop_signal};
 use crate::reload::shadow;
 use crate::telemetry::Traces;
 use crate::terminal::Paint;
-use crate::wiring::{Wanted, Wiring, first_look, keep_house};
+use crate::wiring::{Wanted, Wiring, first_look, keep_house, with_waits};
 use banner::Banner;
 use configuration::{Configuration, Rejected};
 pub(crate) use flags::Serve;
@@ -78,7 +78,7 @@ async fn serve(
         .map(|path| DecisionLog::start(path, options.decision_log_sample))
         .transpose()?;
     let traces = Traces::start(options.tracing)?;
-    let pool = Pool::new(options.pool(states, traces.tracer()), compiled);
+    let pool = Pool::new(with_waits(options.pool(states, traces.tracer()), &compiled), compiled);
     let gateway = Gateway::new(Arc::clone(&pool), options.gateway_options()).map_err(|e| {
         Failure::new("the gateway cannot start").why(e).next("look at --tls-cert, --tls-key and --engine-ca")
     })?;

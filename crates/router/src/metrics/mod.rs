@@ -9,6 +9,7 @@ mod in_flight;
 mod pool;
 mod prefix;
 mod process;
+mod rendered;
 mod requests;
 mod scheduler;
 mod series;
@@ -28,11 +29,13 @@ use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_plugins::Compiled;
 use pointsman_plugins::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use pointsman_plugins::producers::mm_embeddings_cache_producer::MmEmbeddingsCacheProducer;
+use pointsman_plugins::producers::token_producer::render::RenderError;
 use pointsman_scheduling::{Facts, MediaItem, Named, ProfileHandler, Request, Timing};
 use prefix::PrefixMetrics;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::registry::Registry;
+use rendered::Rendered;
 use requests::Requests;
 use scheduler::SchedulerMetrics;
 use std::fmt;
@@ -49,6 +52,7 @@ pub struct Metrics {
     prefix: PrefixMetrics,
     disaggregation: Disaggregation,
     encoder: EncoderMetrics,
+    rendered: Rendered,
     retries: Counter,
     bodyless: Counter,
 }
@@ -89,6 +93,7 @@ impl Metrics {
         let prefix = PrefixMetrics::new(&mut families);
         let disaggregation = Disaggregation::new(&mut families);
         let encoder = EncoderMetrics::new(&mut families);
+        let rendered = Rendered::new(&mut families);
         let retries = Counter::default();
         registry.register(
             "pointsman_retries",
@@ -110,6 +115,7 @@ impl Metrics {
             prefix,
             disaggregation,
             encoder,
+            rendered,
             retries,
             bodyless,
         }
@@ -198,6 +204,11 @@ impl Metrics {
     /// A request is served by engines of these kinds, says the profile handler.
     pub(crate) fn disaggregated(&self, handler: &Named<dyn ProfileHandler>, model: &str, kind: &'static str) {
         self.disaggregation.decided((&handler.type_name, &handler.name), model, kind);
+    }
+
+    /// A prompt was rendered, or was not for this reason.
+    pub(crate) fn rendered(&self, error: Option<&RenderError>, took: Duration) {
+        self.rendered.rendered(error, took);
     }
 
     pub(crate) fn attempt_failed(&self, model: &str) {

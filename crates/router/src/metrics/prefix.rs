@@ -88,7 +88,7 @@ impl PrefixMetrics {
     pub(super) fn follow(&self, producers: &[Arc<ApproxPrefixCacheProducer>]) {
         let mut followed = HashMap::new();
         for producer in producers {
-            let l = Plugin { plugin_name: producer.name.to_string(), plugin_type: "approx-prefix-cache-producer" };
+            let l = Plugin { plugin_name: producer.name.to_string(), plugin_type: producer.type_name };
             let series = Series {
                 producer: Arc::clone(producer),
                 size: self.size.get_or_create_owned(&l),

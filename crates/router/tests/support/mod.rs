@@ -65,7 +65,7 @@ pub(crate) fn engines(pool: &Pool, engines: &Value) {
         let extractor = &active.compiled.sources[0].extractors[0];
         let snapshot = pool.fleet.snapshot();
         let Some(endpoint) = snapshot.endpoints.iter().find(|e| *e.name().name == **name) else { continue };
-        let read = extractor.extract(extractor.label(&endpoint.meta.labels), page(state).as_bytes());
+        let read = extractor.extract(&endpoint.meta, page(state).as_bytes());
         endpoint.engine.apply(pool.clock.now(), &read.scraped);
     }
     pool.housekeeping();

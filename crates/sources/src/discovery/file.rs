@@ -86,6 +86,8 @@ impl EndpointsFile {
 
 /// The label that makes an endpoint one spoken to over TLS, when its value is `https`: the file has no field for it.
 const SCHEME_LABEL: &str = "pointsman.dev/scheme";
+/// The label that names the address of the machine an endpoint runs on.
+const NODE_LABEL: &str = "pointsman.dev/node-address";
 
 /// With `metrics_labels`, the labels `metricsAddress` and `metricsPort` say where the metrics page is, as upstream's multicluster variant has it.
 fn meta(entry: EndpointEntry, metrics_labels: bool) -> EndpointMeta {
@@ -94,6 +96,7 @@ fn meta(entry: EndpointEntry, metrics_labels: bool) -> EndpointMeta {
     if meta.labels.get(SCHEME_LABEL) == Some("https") {
         meta.scheme = Scheme::Https;
     }
+    meta.node_address = meta.labels.get(NODE_LABEL).filter(|a| !a.is_empty()).map(str::to_owned);
     if !metrics_labels {
         return meta;
     }

@@ -1,16 +1,18 @@
 //! One connection to one address.
 
+use std::collections::VecDeque;
+use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty};
-use hyper::body::Body;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, SizeHint};
 use hyper::client::conn::http1;
-use hyper::header::{ACCEPT, HOST, HeaderValue, USER_AGENT};
-use hyper::{Request, Response, StatusCode};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 
 use crate::http::connect::Stream;
@@ -42,15 +44,36 @@ impl Sink for Discard {
     }
 }
 
-/// A request that is sent again and again.
-#[derive(Clone, Debug)]
-pub(crate) struct Get(Request<Empty<Bytes>>);
+/// A body that is sent in the pieces it lies in.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pieces(VecDeque<Bytes>);
 
-impl Get {
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop_front().map(|piece| Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|piece| piece.len() as u64).sum())
+    }
+}
+
+/// A request that can be sent again and again.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask(Request<Pieces>);
+
+impl Ask {
     /// `GET path` of a peer. A path that is none asks for `/`.
-    pub(crate) fn new(peer: &Peer, path: &str, accept: &'static str) -> Self {
+    pub(crate) fn get(peer: &Peer, path: &str, accept: &'static str) -> Self {
         let uri = path.parse().unwrap_or_else(|_| hyper::Uri::from_static("/"));
-        let mut request = Request::new(Empty::new());
+        let mut request = Request::new(Pieces::default());
         *request.uri_mut() = uri;
         let headers = request.headers_mut();
         if let Ok(host) = HeaderValue::from_str(&peer.authority) {
@@ -60,12 +83,21 @@ impl Get {
         headers.insert(USER_AGENT, HeaderValue::from_static(concat!("pointsman/", env!("CARGO_PKG_VERSION"))));
         Self(request)
     }
+
+    /// `POST path` of JSON.
+    pub(crate) fn post(peer: &Peer, path: &str, body: Vec<Bytes>) -> Self {
+        let Self(mut request) = Self::get(peer, path, "application/json");
+        *request.method_mut() = Method::POST;
+        request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        *request.body_mut() = Pieces(body.into_iter().filter(|piece| !piece.is_empty()).collect());
+        Self(request)
+    }
 }
 
-type Driver = Pin<Box<http1::Connection<TokioIo<Box<dyn Stream>>, Empty<Bytes>>>>;
+type Driver = Pin<Box<http1::Connection<TokioIo<Box<dyn Stream>>, Pieces>>>;
 
 struct Live {
-    sender: http1::SendRequest<Empty<Bytes>>,
+    sender: http1::SendRequest<Pieces>,
     /// Gone when the connection ended.
     driver: Option<Driver>,
 }
@@ -96,9 +128,9 @@ impl Live {
         Ok(Self { sender, driver: Some(Box::pin(driver)) })
     }
 
-    async fn ask(&mut self, get: &Get) -> Result<Response<hyper::body::Incoming>, FetchError> {
+    async fn ask(&mut self, ask: &Ask) -> Result<Response<hyper::body::Incoming>, FetchError> {
         Self::drive(&mut self.driver, self.sender.ready()).await.map_err(FetchError::Broken)?;
-        Self::drive(&mut self.driver, self.sender.send_request(get.0.clone())).await.map_err(FetchError::Broken)
+        Self::drive(&mut self.driver, self.sender.send_request(ask.0.clone())).await.map_err(FetchError::Broken)
     }
 }
 
@@ -115,24 +147,29 @@ impl Client {
         Self { peer, connects, live: None }
     }
 
+    /// Whether a connection is kept.
+    pub(crate) fn is_open(&self) -> bool {
+        self.live.is_some()
+    }
+
     /// Closes the connection.
     pub(crate) fn close(&mut self) {
         self.live = None;
     }
 
-    /// Fetches one page into `sink` and returns its status. When this future is dropped under way, the connection goes with it.
+    /// Takes one answer into `sink` and returns its status. When this future is dropped under way, the connection goes with it.
     ///
     /// A connection that was kept may have been closed by the other side meanwhile; the request is then sent once more on a new one.
-    pub(crate) async fn get(&mut self, get: &Get, sink: &mut impl Sink) -> Result<StatusCode, FetchError> {
+    pub(crate) async fn ask(&mut self, ask: &Ask, sink: &mut impl Sink) -> Result<StatusCode, FetchError> {
         let kept = match self.live.take() {
-            Some(mut live) => live.ask(get).await.ok().map(|answer| (live, answer)),
+            Some(mut live) => live.ask(ask).await.ok().map(|answer| (live, answer)),
             None => None,
         };
         let (mut live, answer) = match kept {
             Some(kept) => kept,
             None => {
                 let mut live = Live::open(&self.peer, &self.connects).await?;
-                let answer = live.ask(get).await?;
+                let answer = live.ask(ask).await?;
                 (live, answer)
             }
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pointsman_fleet::{EndpointMeta, Scheme};
+use pointsman_plugins::data_layer::source::Host;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -47,6 +48,17 @@ impl Connects {
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
+/// Where a page is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageAt {
+    /// Which address of the endpoint.
+    pub host: Host,
+    /// Port, where it is not that of the address.
+    pub port: Option<u16>,
+    /// Whether over TLS; `None`: as the endpoint itself is reached.
+    pub secure: Option<bool>,
+}
+
 /// Whom to ask.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
@@ -61,27 +73,39 @@ impl Peer {
     /// The API address of an endpoint, spoken to as its scheme says.
     pub(crate) fn api(meta: &EndpointMeta, tls: &TlsClient) -> Self {
         Self {
-            host: meta.address.trim_start_matches('[').trim_end_matches(']').to_owned(),
+            host: bare(&meta.address),
             port: meta.port,
             authority: meta.host_port().to_owned(),
             tls: (meta.scheme == Scheme::Https).then(|| tls.clone()),
         }
     }
 
-    /// Where an endpoint shows its metrics; `port` overrides the port, `secure` the scheme.
-    pub(crate) fn metrics(meta: &EndpointMeta, port: Option<u16>, secure: Option<bool>, tls: &TlsClient) -> Self {
+    /// A server that is no endpoint.
+    pub(crate) fn at(host: &str, port: u16, tls: Option<TlsClient>) -> Self {
+        let authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        Self { host: host.to_owned(), port, authority, tls }
+    }
+
+    /// Where an endpoint has a page. `None`: nowhere, as the address that it would be at is not known.
+    pub(crate) fn of_page(meta: &EndpointMeta, at: &PageAt, tls: &TlsClient) -> Option<Self> {
         let mut peer = Self::api(meta, tls);
-        if let Some((host, at)) = meta.metrics_address.as_deref().and_then(|a| a.rsplit_once(':')) {
-            peer.host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-            peer.port = at.parse().unwrap_or(peer.port);
+        match at.host {
+            Host::Api => {}
+            Host::Metrics => {
+                if let Some((host, port)) = meta.metrics_address.as_deref().and_then(|a| a.rsplit_once(':')) {
+                    peer.host = bare(host);
+                    peer.port = port.parse().unwrap_or(peer.port);
+                }
+            }
+            Host::Node => peer.host = bare(meta.node_address.as_deref()?),
         }
-        peer.port = port.unwrap_or(peer.port);
+        peer.port = at.port.unwrap_or(peer.port);
         let Self { host, port, .. } = &peer;
         peer.authority = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        if let Some(secure) = secure {
+        if let Some(secure) = at.secure {
             peer.tls = secure.then(|| tls.clone());
         }
-        peer
+        Some(peer)
     }
 
     /// Opens a connection.
@@ -97,6 +121,11 @@ impl Peer {
     }
 }
 
+/// An address without the brackets that an IPv6 one may have.
+fn bare(address: &str) -> String {
+    address.trim_start_matches('[').trim_end_matches(']').to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use pointsman_core::EndpointName;
@@ -108,20 +137,24 @@ mod tests {
     }
 
     #[test]
-    fn the_metrics_page_is_where_override_port_and_scheme_say() {
+    fn a_page_is_where_host_port_and_scheme_say() {
         let tls = TlsClient::insecure();
         let mut elsewhere = meta("10.0.0.7");
         elsewhere.metrics_address = Some("[fd00::1]:9000".into());
-        for (meta, port, secure, want, want_tls) in [
-            (meta("10.0.0.7"), None, None, "10.0.0.7:8000", false),
-            (meta("10.0.0.7"), Some(9100), Some(true), "10.0.0.7:9100", true),
-            (meta("fd00::7"), Some(9100), None, "[fd00::7]:9100", false),
-            (elsewhere.clone(), None, None, "[fd00::1]:9000", false),
-            (elsewhere, Some(1), None, "[fd00::1]:1", false),
+        elsewhere.node_address = Some("10.9.9.9".into());
+        for (meta, host, port, secure, want) in [
+            (meta("10.0.0.7"), Host::Metrics, None, None, Some(("10.0.0.7:8000", false))),
+            (meta("10.0.0.7"), Host::Metrics, Some(9100), Some(true), Some(("10.0.0.7:9100", true))),
+            (meta("fd00::7"), Host::Metrics, Some(9100), None, Some(("[fd00::7]:9100", false))),
+            (elsewhere.clone(), Host::Metrics, None, None, Some(("[fd00::1]:9000", false))),
+            (elsewhere.clone(), Host::Metrics, Some(1), None, Some(("[fd00::1]:1", false))),
+            (elsewhere.clone(), Host::Api, Some(9400), None, Some(("10.0.0.7:9400", false))),
+            (elsewhere, Host::Node, Some(9400), None, Some(("10.9.9.9:9400", false))),
+            (meta("10.0.0.7"), Host::Node, Some(9400), None, None),
         ] {
-            let peer = Peer::metrics(&meta, port, secure, &tls);
-            assert_eq!((peer.authority.as_str(), peer.tls.is_some()), (want, want_tls));
-            assert!(!peer.host.contains('['));
+            let peer = Peer::of_page(&meta, &PageAt { host, port, secure }, &tls);
+            assert_eq!(peer.as_ref().map(|p| (p.authority.as_str(), p.tls.is_some())), want);
+            assert!(peer.is_none_or(|p| !p.host.contains('[')));
         }
     }
 

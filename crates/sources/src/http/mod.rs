@@ -1,4 +1,4 @@
-//! A client for one address: one connection, kept alive, `GET` only.
+//! A client for one address: one connection, kept alive.
 //!
 //! Why not a pooling client: what is asked here is one page per connection again and again, from hundreds of addresses. The connection is
 //! driven by the task that asks (no second task to wake), its read buffer is small (pages are collected in shared buffers), and nothing of it
@@ -10,8 +10,9 @@ mod error;
 mod once;
 mod tls;
 
-pub(crate) use client::{Client, Discard, Get, Sink};
+pub(crate) use client::{Ask, Client, Discard, Sink};
+pub use connect::PageAt;
 pub(crate) use connect::{Connects, Peer};
 pub use error::FetchError;
-pub use once::{Answer, Place, ask};
+pub use once::{Answer, ask};
 pub use tls::{TlsClient, TlsError, TlsOptions};

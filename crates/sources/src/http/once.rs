@@ -10,7 +10,7 @@ use hyper::{Request, Uri};
 use hyper_util::rt::TokioIo;
 use pointsman_fleet::EndpointMeta;
 
-use crate::http::{Connects, FetchError, Peer, TlsClient};
+use crate::http::{Connects, FetchError, PageAt, Peer, TlsClient};
 use crate::page::MAX_PAGE;
 
 /// What came back, whatever its status.
@@ -24,35 +24,18 @@ pub struct Answer {
     pub body: Bytes,
 }
 
-/// Where on an endpoint to ask.
-#[derive(Clone, Copy, Debug)]
-pub enum Place {
-    /// Where its API is.
-    Api,
-    /// Where its metrics are, when another port or scheme is set for them.
-    Metrics {
-        /// The port, where it is not the API's.
-        port: Option<u16>,
-        /// Over TLS or not; `None`: as the API.
-        tls: Option<bool>,
-    },
-}
-
-/// Asks for one page over a connection of its own.
+/// Asks for one page over a connection of its own. `at`: where the page is, if it is not on the endpoint's API.
 ///
 /// # Errors
 /// When there is no answer within `deadline`, or none that can be read.
 pub async fn ask(
     meta: &EndpointMeta,
-    place: Place,
+    at: Option<&PageAt>,
     path: &str,
     tls: &TlsClient,
     deadline: Duration,
 ) -> Result<Answer, FetchError> {
-    let peer = match place {
-        Place::Api => Peer::api(meta, tls),
-        Place::Metrics { port, tls: secure } => Peer::metrics(meta, port, secure, tls),
-    };
+    let peer = at.and_then(|at| Peer::of_page(meta, at, tls)).unwrap_or_else(|| Peer::api(meta, tls));
     let asked = tokio::time::timeout(deadline, exchange(&peer, path));
     asked.await.unwrap_or(Err(FetchError::Late(deadline)))
 }

@@ -1,23 +1,9 @@
-//! Scrape sources as a configuration document declares them.
+//! Sources of pages as a configuration document declares them.
 
-use std::sync::Arc;
-
-use pointsman_fleet::EndpointMeta;
 use pointsman_plugins::CompiledSource;
-use pointsman_plugins::data_layer::core_metrics_extractor::EngineMappings;
 
-use crate::http::{TlsClient, TlsError, TlsOptions};
-use crate::scrape::{Extracted, Extractor, ScrapeSource};
-
-impl Extractor for EngineMappings {
-    fn type_name(&self) -> &'static str {
-        "core-metrics-extractor"
-    }
-
-    fn extract(&self, endpoint: &EndpointMeta, page: &[u8]) -> Extracted {
-        EngineMappings::extract(self, self.label(&endpoint.labels), page)
-    }
-}
+use crate::http::{PageAt, TlsClient, TlsError, TlsOptions};
+use crate::scrape::ScrapeSource;
 
 impl ScrapeSource {
     /// Makes a declared source ready for use: reads its certificate files.
@@ -32,13 +18,13 @@ impl ScrapeSource {
             client_cert: source.client_cert.clone(),
         })?;
         Ok(Self {
-            type_name: "metrics-data-source",
-            secure: source.tls,
+            type_name: source.type_name,
+            page: source.page,
+            at: PageAt { host: source.host, port: source.port, secure: source.tls },
             tls,
             path: source.path.clone(),
-            port: source.port,
             interval: source.interval,
-            extractors: declared.extractors.iter().map(|e| Arc::clone(e) as Arc<dyn Extractor>).collect(),
+            extractors: declared.extractors.clone(),
         })
     }
 

@@ -1,4 +1,4 @@
-//! Metrics pages: where they come from, what reads them, and the loop that fetches one page again and again.
+//! Pages of endpoints: where they come from, what reads them, and the loop that fetches one page again and again.
 
 mod complaint;
 mod configured;
@@ -8,37 +8,41 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pointsman_fleet::EndpointMeta;
-pub use pointsman_plugins::data_layer::core_metrics_extractor::{Extracted, Missing};
+pub use pointsman_plugins::data_layer::extractor::{Extracted, Extractor, Missing};
+use pointsman_plugins::data_layer::source::Page;
 
-use crate::http::TlsClient;
+use crate::http::{PageAt, TlsClient};
 pub(crate) use task::ScrapeTask;
-
-/// Reads a page.
-pub trait Extractor: Send + Sync + 'static {
-    /// The configuration type, for counters and logs.
-    fn type_name(&self) -> &'static str;
-    /// What the page of an endpoint says. Pages are outside bytes: anything may be in them.
-    fn extract(&self, endpoint: &EndpointMeta, page: &[u8]) -> Extracted;
-}
 
 /// A kind of page that every endpoint has.
 #[derive(Clone)]
 pub struct ScrapeSource {
     /// The configuration type, for counters and logs.
     pub type_name: &'static str,
-    /// Whether over TLS; `None`: as the endpoint itself is reached.
-    pub secure: Option<bool>,
+    /// What is on it.
+    pub page: Page,
+    /// Where it is.
+    pub at: PageAt,
     /// How servers are verified.
     pub tls: TlsClient,
     /// Path of the page, beginning with `/`.
     pub path: String,
-    /// Port, where it is not the endpoint's own.
-    pub port: Option<u16>,
-    /// Time between two fetches of one page; `None`: every tick.
+    /// Time between two fetches of one page; `None`: the base interval.
     pub interval: Option<Duration>,
     /// What reads the page. With none, pages are fetched and dropped.
     pub extractors: Vec<Arc<dyn Extractor>>,
+}
+
+impl ScrapeSource {
+    /// Whether the page is what an endpoint says of its own load. Another one is watched as well, but is no news of the endpoint.
+    pub(crate) fn is_of_load(&self) -> bool {
+        self.page == Page::Metrics && (self.extractors.is_empty() || self.extractors.iter().any(|e| e.is_of_load()))
+    }
+
+    /// Whether it tells which models an engine has.
+    pub(crate) fn lists_models(&self) -> bool {
+        self.page == Page::Models && !self.extractors.is_empty()
+    }
 }
 
 impl fmt::Debug for ScrapeSource {
@@ -52,7 +56,7 @@ impl fmt::Debug for ScrapeSource {
 pub trait Counters: Send + Sync + 'static {
     /// A page could not be fetched.
     fn poll_error(&self, source_type: &str);
-    /// A page was fetched and something required could not be read from it.
+    /// A page was fetched, and something required could not be read from it.
     fn extract_error(&self, source_type: &str, extractor_type: &str);
 }
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 
 use pointsman_core::Nanos;
 use pointsman_fleet::Endpoint;
+use pointsman_plugins::data_layer::source::Page;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::health::Probe;
-use crate::http::{Client, Discard, FetchError, Get, Peer};
-use crate::page::Page;
+use crate::http::{Ask, Client, Discard, FetchError, Peer};
+use crate::page::Page as Fetched;
 use crate::schedule::Beat;
 use crate::scrape::complaint::{Complaint, Reading};
 use crate::scrape::{Extractor, Missing, ScrapeSource};
@@ -31,14 +32,22 @@ pub(crate) struct ScrapeTask {
 }
 
 impl ScrapeTask {
-    /// Never ends by itself.
+    /// Never ends by itself, unless the page is nowhere.
     ///
     /// A moment of the beat that passes while a fetch is under way is dropped, unless it has just passed and the fetch was quick. After a failure, moments are skipped for a pause that doubles up to
     /// a second: an engine that is gone is asked once a second, one that comes back is on its old beat again.
     pub(crate) async fn run(self, first: Instant) {
         let Self { source, endpoint, shared, .. } = &self;
-        let peer = Peer::metrics(&endpoint.meta, source.port, source.secure, &source.tls);
-        let get = Get::new(&peer, &source.path, ACCEPT);
+        let Some(peer) = Peer::of_page(&endpoint.meta, &source.at, &source.tls) else {
+            let source = source.type_name;
+            tracing::warn!(endpoint = %endpoint.name(), source, "the page cannot be fetched: its node's address is not known");
+            return;
+        };
+        let accept = match source.page {
+            Page::Metrics => ACCEPT,
+            Page::Models => "application/json",
+        };
+        let get = Ask::get(&peer, &source.path, accept);
         let mut client = Client::new(peer, Arc::clone(&shared.connects));
         let stats = &shared.stats;
         let mut pause = Duration::ZERO;
@@ -57,7 +66,7 @@ impl ScrapeTask {
                 Ok(reading) => {
                     stats.scrapes.fetch_add(1, Ordering::Relaxed);
                     if lost && reading.usable {
-                        tracing::info!(endpoint = %endpoint.name(), "metrics are back");
+                        tracing::info!(endpoint = %endpoint.name(), path = source.path, "the page is back");
                         lost = false;
                     }
                     if complaint.news(now, reading) {
@@ -80,22 +89,24 @@ impl ScrapeTask {
         }
     }
 
-    async fn once(&self, client: &mut Client, get: &Get) -> Result<Reading, FetchError> {
+    async fn once(&self, client: &mut Client, get: &Ask) -> Result<Reading, FetchError> {
         if self.source.extractors.is_empty() {
-            let status = client.get(get, &mut Discard::default()).await?;
+            let status = client.ask(get, &mut Discard::default()).await?;
             return if status == 200 { Ok(Reading::COMPLETE) } else { Err(FetchError::Status(status.as_u16())) };
         }
         let mut page = self.shared.pages.take();
-        let status = client.get(get, &mut page).await?;
+        let status = client.ask(get, &mut page).await?;
         if status != 200 {
             return Err(FetchError::Status(status.as_u16()));
         }
         Ok(self.read(&page))
     }
 
-    fn read(&self, page: &Page) -> Reading {
+    fn read(&self, page: &Fetched) -> Reading {
         let Self { endpoint, source, shared, .. } = self;
-        let now = shared.clock.now();
+        let (now, of_load) = (shared.clock.now(), source.is_of_load());
+        // One that is fetched more rarely than the others is as new as it can be for longer.
+        let until = now.plus(self.beat.period().saturating_sub(shared.base_interval));
         let mut usable = false;
         let mut missing = Missing::default();
         for extractor in &source.extractors {
@@ -112,9 +123,17 @@ impl ScrapeTask {
             missing.waiting |= extracted.missing.waiting;
             missing.running |= extracted.missing.running;
             missing.kv_usage |= extracted.missing.kv_usage;
-            usable |= endpoint.engine.apply(now, &extracted.scraped);
-            if endpoint.engine.engine().as_deref() != Some(&*extracted.engine) {
-                endpoint.engine.set_engine(extracted.engine);
+            usable |= if of_load {
+                endpoint.engine.apply(now, &extracted.scraped)
+            } else {
+                endpoint.engine.note(until, &extracted.scraped.attributes)
+            };
+            if let Some(engine) = extracted.engine.filter(|e| endpoint.engine.engine().as_deref() != Some(&**e)) {
+                endpoint.engine.set_engine(engine);
+            }
+            if extractor.reads() == Page::Models {
+                usable |= extracted.models.is_some();
+                endpoint.engine.set_models(extracted.models);
             }
         }
         // What one extractor misses another one may have found.
@@ -123,7 +142,7 @@ impl ScrapeTask {
         missing.running &= view.running_at != now;
         missing.kv_usage &= view.kv_usage_at != now;
         let reading = Reading { usable, missing };
-        if usable {
+        if usable && of_load {
             self.probe.scraped(endpoint, &*shared.clock);
         }
         if let Some(problem) = reading.problem() {
@@ -138,9 +157,9 @@ impl ScrapeTask {
             Some(problem) => {
                 let engine = self.endpoint.engine.engine();
                 let read_as = engine.as_deref().unwrap_or_default();
-                tracing::warn!(%endpoint, path = %source, read_as, problem = &*problem, "metrics are missing");
+                tracing::warn!(%endpoint, path = %source, read_as, problem = &*problem, "a page lacks something");
             }
-            None => tracing::info!(%endpoint, path = %source, "metrics are complete"),
+            None => tracing::info!(%endpoint, path = %source, "the page is complete"),
         }
     }
 
@@ -153,14 +172,15 @@ impl ScrapeTask {
         self.shared.counters.poll_error(self.source.type_name);
         let error = error.to_string();
         if news {
-            tracing::warn!(endpoint = %self.endpoint.name(), error, "metrics cannot be fetched");
+            tracing::warn!(endpoint = %self.endpoint.name(), path = self.source.path, error, "a page cannot be fetched");
         }
         self.note(&error);
     }
 
-    /// Kept until the next page that has everything; not stored again while it stays the same.
+    /// Kept until the next page that has everything; not stored again while it stays the same. What is wrong with a page that is not of its load is not
+    /// held against an endpoint.
     fn note(&self, error: &str) {
-        if self.endpoint.engine.last_error().as_deref() != Some(error) {
+        if self.source.is_of_load() && self.endpoint.engine.last_error().as_deref() != Some(error) {
             self.endpoint.engine.fail(error);
         }
     }

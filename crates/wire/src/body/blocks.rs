@@ -146,6 +146,24 @@ impl Blocks {
     }
 }
 
+/// Prompts of token ids, in blocks as those of a body that brought them.
+#[must_use]
+pub fn prompts_of_ids(prompts: &[Vec<u32>], block_tokens: usize, max_blocks: usize) -> Vec<Prompt> {
+    let mut blocks = Blocks::new(block_tokens, max_blocks);
+    let mut bytes = [0; 1024];
+    for ids in prompts {
+        for some in ids.chunks(bytes.len() / TOKEN as usize) {
+            for (id, four) in some.iter().zip(bytes.as_chunks_mut::<4>().0) {
+                *four = id.to_le_bytes();
+            }
+            blocks.write(&bytes[..some.len() * TOKEN as usize]);
+        }
+        blocks.end_prompt();
+    }
+    blocks.finish();
+    blocks.prompts
+}
+
 impl std::fmt::Debug for Blocks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Blocks")
@@ -173,6 +191,15 @@ mod tests {
     fn vector_v3_short_text_is_padded_to_a_token() {
         let prompt = of(&[b"Hello, world!"], 64, 10);
         assert_eq!(prompt, Prompt { tokens: 4, contents: vec![0x54bb_2691_ed4c_a2c8] });
+    }
+
+    #[test]
+    fn vector_v2_ids_are_little_endian_and_the_last_block_may_be_short() {
+        let ids: Vec<u32> = (1..=130).collect();
+        let prompts = prompts_of_ids(&[ids, Vec::new(), vec![7]], 64, 10);
+        let contents = vec![0xcc4d_5fce_efa7_bb2c, 0x13b5_5ed7_3ea7_34b5, 0x8f08_6032_0b6e_f404];
+        assert_eq!(prompts[0], Prompt { tokens: 130, contents });
+        assert_eq!((prompts.len(), prompts[1].tokens), (2, 1));
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod vertex;
 mod vllm_grpc;
 
 pub use api::Api;
+pub use blocks::prompts_of_ids;
 pub use error::BodyError;
 pub use estimate::{EstimateOptions, Frames, ImageEstimate, TokensPerImage, VideoEstimate};
 pub use reader::BodyReader;
@@ -88,6 +89,8 @@ pub struct ParsedBody {
     pub cache_salt: Option<String>,
     /// The prompts that have tokens; more than one only where the API allows it.
     pub prompts: Vec<Prompt>,
+    /// Whether they are token ids that the client sent.
+    pub supplied: bool,
     /// Multimodal items of the (first) prompt, in order.
     pub features: Vec<Feature>,
 }
@@ -104,6 +107,7 @@ impl ParsedBody {
             max_output_tokens: None,
             cache_salt: None,
             prompts: Vec::new(),
+            supplied: false,
             features: Vec::new(),
         }
     }

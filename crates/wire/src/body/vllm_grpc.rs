@@ -76,6 +76,7 @@ impl VllmGrpcBody {
             stream: *stream,
             max_output_tokens: *max_tokens,
             prompts: take(&mut blocks.prompts),
+            supplied: prompt == Prompt::Tokenized,
             features: if prompt == Prompt::Tokenized { take(supplied).features() } else { Vec::new() },
             ..ParsedBody::unread(api)
         })

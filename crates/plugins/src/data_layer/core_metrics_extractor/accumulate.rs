@@ -1,6 +1,7 @@
 //! From the samples of one page to values.
 
-use super::{Engine, Field, Missing};
+use super::{Engine, Field};
+use crate::data_layer::extractor::Missing;
 use pointsman_fleet::{LoraInfo, Scraped};
 use pointsman_wire::exposition::{Labels, Sample};
 use std::borrow::Cow;
@@ -50,7 +51,10 @@ impl<'e> Accumulated<'e> {
         match field {
             Field::Lora => self.lora(sample),
             Field::CacheInfo => self.cache_info(&sample.labels),
-            _ if !sample.value.is_finite() || other_rank(&sample.labels) => {}
+            _ if !sample.value.is_finite() => {}
+            // Its spec can name a rank, or several.
+            Field::Custom(_) => self.join(field, sample),
+            _ if other_rank(&sample.labels) => {}
             _ => self.join(field, sample),
         }
     }
@@ -72,6 +76,7 @@ impl<'e> Accumulated<'e> {
             (Some(old), None) => Joined {
                 value: match field {
                     Field::Waiting | Field::Running | Field::NumBlocks => old.value + new.value,
+                    Field::Custom(_) => old.value,
                     _ => old.value.max(new.value),
                 },
                 newest: None,
@@ -128,6 +133,7 @@ impl<'e> Accumulated<'e> {
             joined.filter_map(|(_, j)| *j).map(|j| j.value).next()
         };
         let whole = |field: Field| pick(field).filter(|v| *v >= 1.0).map(|v| v as u64);
+        let attribute = |(n, key): (usize, &Arc<str>)| Some((Arc::clone(key), pick(Field::Custom(n))?));
         let mut scraped = Scraped {
             waiting: pick(Field::Waiting),
             running: pick(Field::Running),
@@ -135,8 +141,9 @@ impl<'e> Accumulated<'e> {
             lora: None,
             block_size: self.block_size.or_else(|| whole(Field::BlockSize)),
             num_blocks: self.num_blocks.or_else(|| whole(Field::NumBlocks)),
-            attributes: Vec::new(),
+            attributes: self.engine.attributes.iter().enumerate().filter_map(attribute).collect(),
         };
+        self.errors += (self.engine.attributes.len() - scraped.attributes.len()) as u32;
         // An engine kind without a family for a signal does not miss it.
         let lacks = |field: Field, value: Option<f64>| value.is_none() && self.engine.fields.contains(&field);
         let missing = Missing {

@@ -30,7 +30,7 @@ impl EngineMappings {
     pub fn survey(&self, page: &[u8]) -> Survey {
         let text = String::from_utf8_lossy(page);
         let default = &self.engines[self.default];
-        let extracted = self.extract(None, page);
+        let extracted = self.read_as(None, page);
         let lacks = |signal: &Signal| match signal {
             Signal::Waiting => extracted.missing.waiting,
             Signal::Running => extracted.missing.running,
@@ -54,7 +54,7 @@ impl EngineMappings {
             block_size: extracted.scraped.block_size,
             num_blocks: extracted.scraped.num_blocks,
             prefix_caching: prefix_caching(default, page),
-            engine: extracted.engine,
+            engine: extracted.engine.unwrap_or_else(|| Arc::clone(&default.name)),
         }
     }
 }

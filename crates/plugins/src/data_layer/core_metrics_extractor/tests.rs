@@ -1,4 +1,7 @@
 use super::*;
+use crate::{CompileOptions, Compiled, DefaultProfile, compile};
+use pointsman_config::Faults;
+use pointsman_core::EndpointName;
 use pointsman_fleet::LoraInfo;
 
 fn mappings() -> EngineMappings {
@@ -6,7 +9,61 @@ fn mappings() -> EngineMappings {
 }
 
 fn vllm(page: &str) -> Extracted {
-    mappings().extract(None, page.as_bytes())
+    mappings().read_as(None, page.as_bytes())
+}
+
+/// Of an engine `mine` that a document describes with these keys.
+fn described(keys: &str) -> (Option<Compiled>, Vec<String>) {
+    let document = format!(
+        "plugins:\n- name: metrics\n  type: core-metrics-extractor\n  parameters:\n    engineConfigs:\n    - {{name: mine, {keys}}}\n\
+         - type: metrics-data-source\ndataLayer:\n  sources:\n  - pluginRef: metrics-data-source\n    extractors:\n    - pluginRef: metrics\n"
+    );
+    let options = CompileOptions { allow_experimental: true, default: DefaultProfile::Epp, states: Arc::default() };
+    let mut faults = Faults::new();
+    let compiled = compile(document.as_bytes(), &options, &mut faults);
+    (compiled, faults.sorted().iter().map(|f| f.to_string()).collect())
+}
+
+fn read(keys: &str, page: &str) -> Extracted {
+    let (compiled, faults) = described(keys);
+    let compiled = compiled.unwrap_or_else(|| panic!("{faults:?}"));
+    let mut meta = EndpointMeta::new(EndpointName::new("default", "a"), "10.0.0.1", 8000);
+    meta.labels = [(LABEL, "mine")].into_iter().collect();
+    compiled.sources[0].extractors[0].extract(&meta, page.as_bytes())
+}
+
+#[test]
+fn custom_metrics_become_attributes_of_this_instance() {
+    let keys = "customMetrics: [{attributeKey: cost, metricSpec: 'my_cost{tier=gold}'}, {attributeKey: heat, metricSpec: my_heat}]";
+    let page =
+        "my_cost{tier=\"iron\"} 9\nmy_cost{tier=\"gold\"} 2.5\nmy_cost{tier=\"gold\",tp_rank=\"1\"} 7\nmy_heat -3\n";
+    let extracted = read(keys, page);
+    let named = |name: &str, value: f64| (attribute_key(name, "metrics"), value);
+    assert_eq!(extracted.scraped.attributes, [named("cost", 2.5), named("heat", -3.0)]);
+    assert_eq!((extracted.errors, extracted.missing.any()), (0, false));
+    let newest = read(keys, "my_cost{tier=\"gold\"} 1 1000\nmy_cost{tier=\"gold\"} 2 3000\nmy_heat NaN\n");
+    assert_eq!((newest.scraped.attributes, newest.errors), (vec![named("cost", 2.0)], 1));
+}
+
+#[test]
+fn every_fault_of_an_engine_is_told_at_its_place() {
+    for (keys, want) in [
+        ("queuedRequestsSpec: 'a{'", "`queuedRequestsSpec` of engine `mine`"),
+        (
+            "customMetrics: [{attributeKey: '', metricSpec: a}]",
+            "attribute key `` of engine `mine` is empty or given twice",
+        ),
+        (
+            "customMetrics: [{attributeKey: a, metricSpec: a}, {attributeKey: a, metricSpec: b}]",
+            "attribute key `a` of engine `mine`",
+        ),
+        ("customMetrics: [{attributeKey: a, metricSpec: ''}]", "`metricSpec` of attribute `a` is empty"),
+        ("customMetrics: [{attributeKey: a, metricSpec: '9a'}]", "`metricSpec` of attribute `a`: metric selector `9a`"),
+    ] {
+        let (compiled, faults) = described(keys);
+        assert!(compiled.is_none() && faults.iter().any(|f| f.contains(want)), "{keys}: {faults:?}");
+        assert!(faults[0].starts_with("6:"), "{faults:?}");
+    }
 }
 
 fn load(e: &Extracted) -> (Option<f64>, Option<f64>, Option<f64>) {
@@ -57,7 +114,7 @@ fn several_engines_in_one_page_are_summed_and_the_fullest_counts() {
     assert_eq!((read.waiting, read.kv_usage), (Some(7.0), Some(0.75)));
     assert_eq!((read.block_size, read.num_blocks), (Some(16), Some(220)));
     let ranks = "sglang:num_queue_reqs{tp_rank=\"0\"} 3\nsglang:num_queue_reqs{tp_rank=\"1\"} 3\n";
-    assert_eq!(mappings().extract(Some("sglang"), ranks.as_bytes()).scraped.waiting, Some(3.0));
+    assert_eq!(mappings().read_as(Some("sglang"), ranks.as_bytes()).scraped.waiting, Some(3.0));
 }
 
 #[test]
@@ -76,8 +133,8 @@ fn values_that_are_not_numbers_are_unknown() {
 
 #[test]
 fn an_unknown_engine_label_means_the_default_engine() {
-    let read = mappings().extract(Some("no-such-engine"), b"vllm:num_requests_waiting 2\n");
-    assert_eq!((read.scraped.waiting, &*read.engine), (Some(2.0), "vllm"));
+    let read = mappings().read_as(Some("no-such-engine"), b"vllm:num_requests_waiting 2\n");
+    assert_eq!((read.scraped.waiting, read.engine.as_deref()), (Some(2.0), Some("vllm")));
 }
 
 #[test]
@@ -93,7 +150,7 @@ fn what_a_page_lacks_is_named_and_an_engine_without_such_a_family_lacks_nothing(
         ("triton", "nv_inference_pending_request_count 2\n", ""),
         ("tgi", "tgi_queue_size 2\n", "no count of running requests"),
     ] {
-        let read = mappings().extract(Some(engine), page.as_bytes());
+        let read = mappings().read_as(Some(engine), page.as_bytes());
         assert_eq!((read.missing.to_string().as_str(), read.missing.any()), (want, !want.is_empty()), "{engine}");
         assert_eq!(read.errors as usize, want.matches("no ").count(), "{engine}");
     }

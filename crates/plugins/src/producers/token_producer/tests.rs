@@ -11,7 +11,8 @@ fn compiled(parameters: &str) -> (Option<Compiled>, Vec<String>) {
     let options = CompileOptions { allow_experimental: false, default: DefaultProfile::Epp, states: Arc::default() };
     let mut faults = Faults::new();
     let compiled = compile(text.as_bytes(), &options, &mut faults);
-    let said = faults.iter().map(ToString::to_string).filter(|f| f.contains("estimate") || f.contains("vllm"));
+    let ours = ["estimate", "vllm", "modelName"];
+    let said = faults.iter().map(ToString::to_string).filter(|f| ours.iter().any(|word| f.contains(word)));
     (compiled, said.collect())
 }
 
@@ -114,10 +115,34 @@ fn a_mode_that_does_not_exist_is_an_error_at_its_place() {
 }
 
 #[test]
-fn the_tokenizing_back_ends_are_refused_beside_an_estimate() {
-    let (compiled, faults) = compiled("{estimate: {}, vllm: {url: \"http://localhost:8000\"}}");
-    assert!(compiled.is_none());
-    assert!(faults.iter().any(|f| f.contains("`vllm` is known, not yet available")), "{faults:?}");
+fn two_back_ends_and_one_that_lacks_what_it_needs_are_refused() {
+    for (parameters, want) in [
+        ("{estimate: {}, modelName: m, vllm: {}}", "`estimate` and `vllm` exclude each other"),
+        ("{vllm: {url: \"http://localhost:8000\"}}", "`modelName` is needed"),
+        ("{modelName: m, vllm: {url: \"localhost\"}}", "`localhost` is not an address"),
+        ("{modelName: m, udsTokenizerConfig: {}}", "behind a Unix socket"),
+    ] {
+        let (compiled, faults) = compiled(parameters);
+        assert!(compiled.is_none(), "{parameters}");
+        assert!(faults.iter().any(|f| f.contains(want)), "{faults:?}");
+    }
+}
+
+#[test]
+fn a_model_alone_is_rendered_by_a_server_on_this_machine() {
+    let rendered = |parameters: &str| {
+        let (compiled, faults) = compiled(parameters);
+        compiled.unwrap_or_else(|| panic!("{faults:?}")).render
+    };
+    let render = rendered("{modelName: org/base}").expect("rendered");
+    assert_eq!((&*render.host, render.port, render.tls, &*render.model), ("localhost", 8000, false, "org/base"));
+    assert_eq!((render.timeout.as_secs(), render.mm_timeout.as_secs()), (5, 30));
+    let render = rendered("{modelName: m, vllm: {url: \"https://r.example/x\", timeout: 250ms, mmTimeout: 0s}}")
+        .expect("rendered");
+    assert_eq!((render.tls, render.port, &*render.base), (true, 443, "/x"));
+    assert_eq!((render.timeout.as_millis(), render.mm_timeout.as_secs()), (250, 30));
+    assert_eq!(rendered("{estimate: {}, modelName: m}"), None);
+    assert_eq!(rendered("{}"), None);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use pointsman_fleet::EndpointMeta;
 use pointsman_plugins::data_layer::core_metrics_extractor::Survey;
-use pointsman_sources::{Answer, Place, TlsClient, ask};
+use pointsman_sources::{Answer, PageAt, TlsClient, ask};
 use serde_json::{Value, json};
 
 use super::wants::Wants;
@@ -77,7 +77,7 @@ pub(super) async fn all(engines: &[EndpointMeta], wants: &Wants) -> Vec<Told> {
 async fn one(meta: EndpointMeta, wants: Wants) -> Told {
     let tls = TlsClient::insecure();
     let mut told = Told::named(&meta);
-    let page = |path: &'static str| ask(&meta, Place::Api, path, &tls, DEADLINE);
+    let page = |path: &'static str| ask(&meta, None, path, &tls, DEADLINE);
     let models = match page("/v1/models").await {
         Ok(answer) => answer,
         Err(error) => {
@@ -96,9 +96,9 @@ async fn one(meta: EndpointMeta, wants: Wants) -> Told {
         told.version = told.version.or_else(|| Some(info["version"].as_str()?.to_owned()));
     }
     if let (Some(source), Some(mappings)) = (&wants.source, &wants.mappings) {
-        let place = Place::Metrics { port: source.port, tls: source.tls };
+        let at = PageAt { host: source.host, port: source.port, secure: source.tls };
         let missing = |why: String| Page::Missing { path: source.path.clone(), why };
-        told.metrics = match ask(&meta, place, &source.path, &tls, DEADLINE).await {
+        told.metrics = match ask(&meta, Some(&at), &source.path, &tls, DEADLINE).await {
             Ok(answer) if answer.status == 200 => Page::Read(mappings.survey(&answer.body)),
             Ok(answer) => missing(format!("status {}", answer.status)),
             Err(error) => missing(error.to_string()),

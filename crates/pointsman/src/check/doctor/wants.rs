@@ -3,18 +3,18 @@
 use std::sync::Arc;
 
 use pointsman_plugins::data_layer::core_metrics_extractor::EngineMappings;
-use pointsman_plugins::data_layer::metrics_data_source::MetricsDataSource;
+use pointsman_plugins::data_layer::source::DataSource;
 use pointsman_plugins::row::Signal;
-use pointsman_plugins::{Compiled, table};
+use pointsman_plugins::{Compiled, CompiledSource, table};
 use serde_json::Value;
 
 /// What a configuration counts on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wants {
     /// Where metrics are fetched.
-    pub(super) source: Option<Arc<MetricsDataSource>>,
+    pub(super) source: Option<Arc<DataSource>>,
     /// How they are read.
-    pub(super) mappings: Option<Arc<EngineMappings>>,
+    pub(super) mappings: Option<EngineMappings>,
     /// Gauges, with the plugin that reads each.
     pub(super) signals: Vec<(Signal, String)>,
     /// The prefix index.
@@ -36,7 +36,8 @@ pub(super) struct PrefixIndex {
 
 impl Wants {
     pub(super) fn of(compiled: &Compiled) -> Self {
-        let source = compiled.sources.iter().find(|s| !s.extractors.is_empty());
+        let engines = |s: &CompiledSource| s.extractors.iter().find_map(|e| e.engines().cloned());
+        let source = compiled.sources.iter().find(|s| engines(s).is_some());
         let mut signals: Vec<(Signal, String)> = Vec::new();
         for scorer in compiled.scheduler.profiles.iter().flat_map(|p| &p.scorers) {
             let row = table::row(&scorer.scorer.type_name);
@@ -49,7 +50,7 @@ impl Wants {
         let of_type = |t: &str| compiled.plugins.iter().find(|p| p.type_name == t).map(|p| p.name.to_string());
         Self {
             source: source.map(|s| Arc::clone(&s.source)),
-            mappings: source.and_then(|s| s.extractors.first().cloned()),
+            mappings: source.and_then(engines),
             signals,
             prefix: compiled.prefix.first().map(|p| PrefixIndex {
                 name: p.name.to_string(),

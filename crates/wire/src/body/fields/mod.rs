@@ -291,6 +291,8 @@ impl Fields {
             max_output_tokens: self.caps.into_iter().flatten().next(),
             cache_salt: self.salt.take(),
             prompts: take(&mut self.blocks.prompts),
+            supplied: matches!(self.api, Api::Generate | Api::SglangGenerate)
+                || matches!(self.shape, Shape::Ids | Shape::Lists),
             features: if self.api == Api::Generate {
                 take(&mut self.supplied).features()
             } else {
