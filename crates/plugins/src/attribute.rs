@@ -1,7 +1,7 @@
 //! A number about an endpoint, by the name that configurations give it.
 //!
 //! `KVCacheUsagePercent`, `WaitingQueueSize` and `RunningRequestsSize` are the engine's own gauges, whoever read them. Every other name is an attribute that
-//! the instance named in `producer` publishes. A number that was never read, or is stale, is unknown. Source: plugin specification 3.3, and 5.4 with its
+//! the instance named in `producer` publishes; that none does is warned of. A number that was never read, or is stale, is unknown. Source: plugin specification 3.3, and 5.4 with its
 //! `Wart:` on the built-in names.
 
 use crate::build::Build;
@@ -49,7 +49,8 @@ impl EndpointAttribute {
     /// The one that the parameter `param` names, with [`PRODUCER`].
     pub(crate) fn named(b: &mut Build<'_>, param: &str) -> Self {
         let params = b.params;
-        let name = params.str(param);
+        let (name, producer) = (params.str(param), params.str("producer"));
+        let attribute = Self::new(name, producer);
         if name.is_empty() {
             b.fault(param, &format!("`{param}` must not be empty"));
         } else if name.contains('/') && !params.given("producer") {
@@ -59,8 +60,29 @@ impl EndpointAttribute {
                     "`{name}` holds a `/`: write the name alone, and whoever publishes it in `producer` (`\"\"` when it belongs to no instance)"
                 ),
             );
+        } else if !attribute.is_read(b) {
+            let whose = if producer.is_empty() { String::new() } else { format!(" for `{producer}`") };
+            b.warning(param, &format!("no extractor reads `{name}`{whose}, so it is unknown of every endpoint"));
         }
-        Self::new(name, params.str("producer"))
+        attribute
+    }
+
+    /// The one that an extractor of that type reads for no instance in particular.
+    pub(crate) fn of_extractor(b: &mut Build<'_>, name: &str, extractor: &str) -> Self {
+        let attribute = Self::new(name, "");
+        if !attribute.is_read(b) {
+            let message =
+                format!("nothing reads `{name}`, so it is unknown of every endpoint: declare a `{extractor}`");
+            b.warning_of_all(&message);
+        }
+        attribute
+    }
+
+    fn is_read(&self, b: &Build<'_>) -> bool {
+        match &self.source {
+            Source::Published(key) => b.attribute_is_read(key),
+            Source::KvUsage | Source::Waiting | Source::Running => true,
+        }
     }
 
     /// What it is called.

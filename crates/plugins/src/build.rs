@@ -148,6 +148,8 @@ pub struct Parts {
     pub(crate) types: Vec<(Arc<str>, &'static str)>,
     pub(crate) deciders: HashMap<Arc<str>, Arc<dyn Decider>>,
     pub(crate) topologies: HashMap<Arc<str>, Arc<TopologyKeys>>,
+    /// Keys of the attributes that extractors give.
+    pub(crate) attributes: Vec<Arc<str>>,
 }
 
 /// Something to be done when a configuration takes force.
@@ -194,6 +196,13 @@ impl Build<'_> {
     pub fn warning_in(&mut self, params: &Params, param: &str, message: &str) {
         let (span, path) = (params.span(param), params.path(param));
         self.faults.warning(Code::LikelyNotMeant, span, path, format!("plugin `{}`: {message}", self.name));
+    }
+
+    /// The same of the instance as a whole.
+    pub fn warning_of_all(&mut self, message: &str) {
+        let path = self.params.path("");
+        let message = format!("plugin `{}`: {message}", self.name);
+        self.faults.warning(Code::LikelyNotMeant, self.params.whole_span(), path.trim_end_matches('.'), message);
     }
 
     /// Reports that another value is in force than the one written.
@@ -244,6 +253,11 @@ impl Build<'_> {
     pub fn text(&self, kind: DataKind, producer: &str) -> Option<TextId> {
         let fits = |k: DataKind, name: &str| k == kind && (producer.is_empty() || name == producer);
         self.columns.texts.iter().filter(|((k, name), _)| fits(*k, name)).map(|(_, id)| *id).min()
+    }
+
+    /// Whether an extractor gives the attribute of that [key](pointsman_fleet::attribute_key).
+    pub fn attribute_is_read(&self, key: &str) -> bool {
+        self.parts.attributes.iter().any(|known| **known == *key)
     }
 
     /// Whether somebody wrote a name into `param`.

@@ -59,11 +59,11 @@ fn parameters_that_do_not_go_together_are_refused() {
             "`load/mine` holds a `/`: write the name alone, and whoever publishes it in `producer` (`\"\"` when it belongs to no instance)",
         ),
         (
-            "type: endpoint-attribute-scorer, parameters: {attributeKey: load, algorithm: {type: linear_lower_is_better, normalization: {fixedRange: {min: 5, max: 5}}}}",
+            "type: endpoint-attribute-scorer, parameters: {attributeKey: WaitingQueueSize, algorithm: {type: linear_lower_is_better, normalization: {fixedRange: {min: 5, max: 5}}}}",
             "`min` of `fixedRange` must be below `max`: 5 is not below 5",
         ),
         (
-            "type: endpoint-attribute-scorer, parameters: {attributeKey: load, algorithm: {type: linear_lower_is_better, normalization: {fixedRange: {max: 5}, adaptiveRange: {}}}}",
+            "type: endpoint-attribute-scorer, parameters: {attributeKey: WaitingQueueSize, algorithm: {type: linear_lower_is_better, normalization: {fixedRange: {max: 5}, adaptiveRange: {}}}}",
             "`normalization` takes `fixedRange` or `adaptiveRange`, not both",
         ),
         (
@@ -106,16 +106,38 @@ fn what_is_legal_passes_without_a_word() {
     for plugin in [
         "type: prefix-cache-affinity-filter, parameters: {peakPrefillThroughput: 0, maxTTFTPenaltyMs: 0}",
         "type: endpoint-attribute-scorer, parameters: {attributeKey: WaitingQueueSize, algorithm: {type: linear_higher_is_better}}",
-        "type: endpoint-attribute-filter, parameters: {attribute: a/b, producer: '', algorithm: {type: threshold, threshold: {operator: NotEqual, value: -1.5}}}",
         "type: session-affinity-filter",
         "type: multicluster-session-affinity-filter, parameters: {strategy: session_id}",
         "type: session-affinity-scorer, parameters: {profileName: default}",
         "type: context-length-aware, parameters: {enableFiltering: true}",
-        "type: multicluster-queue-scorer",
-        "type: multicluster-kv-cache-utilization-scorer",
         "type: multicluster-prefix-cache-scorer",
     ] {
         assert_eq!(said(&format!("- {{{plugin}}}")), Vec::<String>::new(), "{plugin}");
+    }
+}
+
+#[test]
+fn whoever_reads_an_attribute_that_no_extractor_gives_is_warned() {
+    let filter = |name: &str, producer: &str| {
+        format!(
+            "- {{type: endpoint-attribute-filter, parameters: {{attribute: {name}, producer: {producer}, algorithm: {{type: threshold, threshold: {{operator: LessThan, value: 5}}}}}}}}\n"
+        )
+    };
+    let custom = "- {type: core-metrics-extractor, parameters: {engineConfigs: [{name: vllm, customMetrics: [{attributeKey: load, metricSpec: my_load}]}]}}\n";
+    let unread = |name: &str, whose: &str| {
+        vec![format!(
+            "Warning: plugin `endpoint-attribute-filter`: no extractor reads `{name}`{whose}, so it is unknown of every endpoint"
+        )]
+    };
+    assert_eq!(said(&filter("load", "core-metrics-extractor")), unread("load", " for `core-metrics-extractor`"));
+    assert_eq!(said(&filter("llm-d.ai/x", "''")), unread("llm-d.ai/x", ""));
+    assert!(said(&(filter("load", "core-metrics-extractor") + custom)).is_empty());
+    for plugin in ["multicluster-queue-scorer", "multicluster-kv-cache-utilization-scorer"] {
+        let alone = said(&format!("- type: {plugin}"));
+        assert_eq!(alone.len(), 1, "{alone:?}");
+        assert!(alone[0].ends_with("declare a `multicluster-metrics-extractor`"), "{alone:?}");
+        let with = said(&format!("- type: {plugin}\n- type: multicluster-metrics-extractor"));
+        assert!(!with.iter().any(|m| m.contains(plugin)), "{with:?}");
     }
 }
 

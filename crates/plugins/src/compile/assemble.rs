@@ -45,6 +45,9 @@ pub(super) fn instances(
             if let Some(topology) = &instance.topology {
                 parts.topologies.insert(Arc::clone(&decl.name), Arc::clone(topology));
             }
+            if let Some(extractor) = &instance.extractor {
+                parts.attributes.extend(extractor.attributes());
+            }
             made[i] = Some(instance);
         }
     }

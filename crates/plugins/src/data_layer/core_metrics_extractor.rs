@@ -136,6 +136,10 @@ impl Extractor for EngineMappings {
         Some(self)
     }
 
+    fn attributes(&self) -> Vec<Arc<str>> {
+        self.engines.iter().flat_map(|e| e.attributes.iter().cloned()).collect()
+    }
+
     fn extract(&self, endpoint: &EndpointMeta, page: &[u8]) -> Extracted {
         self.read_as(self.label(&endpoint.labels), page)
     }

@@ -27,6 +27,10 @@ impl Extractor for DcgmExtractor {
         "dcgm-extractor"
     }
 
+    fn attributes(&self) -> Vec<Arc<str>> {
+        vec![Arc::clone(&self.key)]
+    }
+
     fn extract(&self, endpoint: &EndpointMeta, page: &[u8]) -> Extracted {
         let mut highest: Option<f64> = None;
         scan(page, &self.wanted, |sample| {

@@ -26,6 +26,11 @@ pub trait Extractor: fmt::Debug + Send + Sync + 'static {
         None
     }
 
+    /// Keys of the attributes that a page can give.
+    fn attributes(&self) -> Vec<Arc<str>> {
+        Vec::new()
+    }
+
     /// What the page of an endpoint says. Pages are outside bytes: anything may be in them.
     fn extract(&self, endpoint: &EndpointMeta, page: &[u8]) -> Extracted;
 }

@@ -41,6 +41,10 @@ impl Extractor for MulticlusterMetricsExtractor {
         true
     }
 
+    fn attributes(&self) -> Vec<Arc<str>> {
+        self.keys.to_vec()
+    }
+
     fn extract(&self, _: &EndpointMeta, page: &[u8]) -> Extracted {
         let mut first: [Option<f64>; 2] = [None; 2];
         scan(page, &self.wanted, |sample| {

@@ -5,11 +5,9 @@
 
 use crate::attribute::EndpointAttribute;
 use crate::build::{Build, Instance};
+use crate::data_layer::multicluster_metrics_extractor::KV_CACHE_UTILIZATION;
 use crate::row::{Kind, Need, Row, Stability};
 use pointsman_scheduling::{Cycle, DataKind, Scope, Scorer};
-
-/// What the usage is published as; it belongs to no instance.
-pub const ATTRIBUTE: &str = "llm-d.ai/multicluster-kv-cache-utilization";
 
 /// Prefers pools with free KV cache.
 #[derive(Debug)]
@@ -25,6 +23,7 @@ impl Scorer for MulticlusterKvCacheUtilizationScorer {
 pub const ROW: Row = Row {
     needs: &[Need::required(DataKind::EngineMetrics)],
     formula: "1 - mean KV cache usage of the pool",
+    example_needs: &["type: multicluster-metrics-extractor"],
     build: Some(build),
     ..Row::new(
         "multicluster-kv-cache-utilization-scorer",
@@ -34,8 +33,12 @@ pub const ROW: Row = Row {
     )
 };
 
-fn build(_: &mut Build<'_>) -> Instance {
-    Instance::scorer(MulticlusterKvCacheUtilizationScorer(EndpointAttribute::new(ATTRIBUTE, "")))
+fn build(b: &mut Build<'_>) -> Instance {
+    Instance::scorer(MulticlusterKvCacheUtilizationScorer(EndpointAttribute::of_extractor(
+        b,
+        KV_CACHE_UTILIZATION,
+        "multicluster-metrics-extractor",
+    )))
 }
 
 #[cfg(test)]
@@ -46,11 +49,11 @@ mod tests {
     #[test]
     fn the_score_is_the_free_share_and_an_unknown_one_ranks_last() {
         let bench = Bench::new([
-            endpoint("a").attribute(ATTRIBUTE, "", 0.25),
-            endpoint("b").attribute(ATTRIBUTE, "", 1.0),
+            endpoint("a").attribute(KV_CACHE_UTILIZATION, "", 0.25),
+            endpoint("b").attribute(KV_CACHE_UTILIZATION, "", 1.0),
             endpoint("c"),
         ]);
-        let scorer = MulticlusterKvCacheUtilizationScorer(EndpointAttribute::new(ATTRIBUTE, ""));
+        let scorer = MulticlusterKvCacheUtilizationScorer(EndpointAttribute::new(KV_CACHE_UTILIZATION, ""));
         assert_eq!(bench.scores(&scorer), [0.75, 0.0, 0.0]);
     }
 }

@@ -5,11 +5,9 @@
 
 use crate::attribute::EndpointAttribute;
 use crate::build::{Build, Instance};
+use crate::data_layer::multicluster_metrics_extractor::QUEUE_SIZE;
 use crate::row::{Kind, Need, Row, Stability};
 use pointsman_scheduling::{Cycle, DataKind, Scope, Scorer};
-
-/// What the queue is published as; it belongs to no instance.
-pub const ATTRIBUTE: &str = "llm-d.ai/multicluster-queue-size";
 
 /// Prefers pools with short queues.
 #[derive(Debug)]
@@ -25,12 +23,17 @@ impl Scorer for MulticlusterQueueScorer {
 pub const ROW: Row = Row {
     needs: &[Need::required(DataKind::EngineMetrics)],
     formula: "(max - q) / (max - min), q = mean queue of the pool; all equal: 1",
+    example_needs: &["type: multicluster-metrics-extractor"],
     build: Some(build),
     ..Row::new("multicluster-queue-scorer", &[Kind::Scorer], Stability::Alpha, "Prefers pools with short queues.")
 };
 
-fn build(_: &mut Build<'_>) -> Instance {
-    Instance::scorer(MulticlusterQueueScorer(EndpointAttribute::new(ATTRIBUTE, "")))
+fn build(b: &mut Build<'_>) -> Instance {
+    Instance::scorer(MulticlusterQueueScorer(EndpointAttribute::of_extractor(
+        b,
+        QUEUE_SIZE,
+        "multicluster-metrics-extractor",
+    )))
 }
 
 #[cfg(test)]
@@ -40,9 +43,9 @@ mod tests {
 
     #[test]
     fn pools_are_ranked_by_their_queue_and_an_unknown_one_takes_no_part() {
-        let pool = |name, queue| endpoint(name).attribute(ATTRIBUTE, "", queue);
+        let pool = |name, queue| endpoint(name).attribute(QUEUE_SIZE, "", queue);
         let bench = Bench::new([pool("a", 2.5), pool("b", 10.0), endpoint("c"), pool("d", 0.0)]);
-        let scorer = MulticlusterQueueScorer(EndpointAttribute::new(ATTRIBUTE, ""));
+        let scorer = MulticlusterQueueScorer(EndpointAttribute::new(QUEUE_SIZE, ""));
         assert_eq!(bench.scores(&scorer), [0.75, 0.0, 0.0, 1.0]);
     }
 }
