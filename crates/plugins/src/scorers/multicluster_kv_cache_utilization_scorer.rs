@@ -6,8 +6,8 @@
 use crate::attribute::EndpointAttribute;
 use crate::build::{Build, Instance};
 use crate::data_layer::multicluster_metrics_extractor::KV_CACHE_UTILIZATION;
-use crate::row::{Kind, Need, Row, Stability};
-use pointsman_scheduling::{Cycle, DataKind, Scope, Scorer};
+use crate::row::{Kind, Row, Stability};
+use pointsman_scheduling::{Cycle, Scope, Scorer};
 
 /// Prefers pools with free KV cache.
 #[derive(Debug)]
@@ -21,7 +21,6 @@ impl Scorer for MulticlusterKvCacheUtilizationScorer {
 
 /// Its row.
 pub const ROW: Row = Row {
-    needs: &[Need::required(DataKind::EngineMetrics)],
     formula: "1 - mean KV cache usage of the pool",
     example_needs: &["type: multicluster-metrics-extractor"],
     build: Some(build),

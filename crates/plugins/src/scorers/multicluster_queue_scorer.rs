@@ -6,8 +6,8 @@
 use crate::attribute::EndpointAttribute;
 use crate::build::{Build, Instance};
 use crate::data_layer::multicluster_metrics_extractor::QUEUE_SIZE;
-use crate::row::{Kind, Need, Row, Stability};
-use pointsman_scheduling::{Cycle, DataKind, Scope, Scorer};
+use crate::row::{Kind, Row, Stability};
+use pointsman_scheduling::{Cycle, Scope, Scorer};
 
 /// Prefers pools with short queues.
 #[derive(Debug)]
@@ -21,7 +21,6 @@ impl Scorer for MulticlusterQueueScorer {
 
 /// Its row.
 pub const ROW: Row = Row {
-    needs: &[Need::required(DataKind::EngineMetrics)],
     formula: "(max - q) / (max - min), q = mean queue of the pool; all equal: 1",
     example_needs: &["type: multicluster-metrics-extractor"],
     build: Some(build),
