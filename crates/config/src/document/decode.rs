@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use super::{API_VERSIONS, DataLayer, Decoded, Document, KIND, PluginDecl, PluginRef, ProfileDecl, Reference};
 use super::{RequestHandler, SourceDecl, flow, gates};
+use crate::embedded::reads_like_one;
 use crate::fault::{Code, Faults, quote};
 use crate::read::{self, Fields};
 use crate::yaml::{self, MAX_BYTES, Node, Span};
@@ -47,11 +48,11 @@ pub fn decode_tree(root: &Node, faults: &mut Faults) -> Decoded {
     let told = |key: &str| root.get(key).is_some_and(|n| !n.is_null());
     let foreign = root.get("kind").filter(|k| k.as_str().is_some_and(|k| k != KIND));
     if let Some(kind) = foreign.filter(|_| !FIELDS[2..].iter().any(|f| told(f))) {
-        wrong_kind(kind.as_str().unwrap_or_default(), kind.span, faults);
+        wrong_kind(kind.as_str().unwrap_or_default(), kind.span, root, faults);
         return Decoded::Unreadable;
     }
     let Some(f) = Fields::of(root, "", FIELDS, faults) else { return Decoded::Unreadable };
-    identity(&f, faults);
+    identity(&f, root, faults);
 
     let feature_gates = gates::resolve(&f.list("featureGates", faults), faults);
     let mut document = Document {
@@ -71,7 +72,7 @@ pub fn decode_tree(root: &Node, faults: &mut Faults) -> Decoded {
 }
 
 /// `apiVersion` and `kind`: either may be left out.
-fn identity(f: &Fields<'_>, faults: &mut Faults) {
+fn identity(f: &Fields<'_>, root: &Node, faults: &mut Faults) {
     if let Some((version, span)) = f.string("apiVersion", faults) {
         if version == API_VERSIONS[1] {
             faults
@@ -92,14 +93,24 @@ fn identity(f: &Fields<'_>, faults: &mut Faults) {
     if let Some((kind, span)) = f.string("kind", faults)
         && kind != KIND
     {
-        wrong_kind(kind, span, faults);
+        wrong_kind(kind, span, root, faults);
     }
 }
 
-fn wrong_kind(kind: &str, span: Span, faults: &mut Faults) {
-    faults.error(Code::WrongKind, span, "kind", format!("kind {} is not a picker configuration", quote(kind))).label(
-        if kind == "ConfigMap" { format!("no key of its `data` holds an `{KIND}`") } else { format!("write `{KIND}`") },
-    );
+fn wrong_kind(kind: &str, span: Span, root: &Node, faults: &mut Faults) {
+    let fault =
+        faults.error(Code::WrongKind, span, "kind", format!("kind {} is not a picker configuration", quote(kind)));
+    if kind != "ConfigMap" {
+        fault.label(format!("write `{KIND}`"));
+        return;
+    }
+    // `check` looks inside, a start does not.
+    let values = root.get("data").and_then(Node::entries).unwrap_or_default();
+    let holds_one = values.iter().any(|(_, v)| v.as_str().is_some_and(reads_like_one));
+    fault.label(match holds_one {
+        true => format!("a start takes the `{KIND}` in its `data`, by itself"),
+        false => format!("no key of its `data` holds an `{KIND}`"),
+    });
 }
 
 fn plugins(f: &Fields<'_>, faults: &mut Faults) -> Vec<PluginDecl> {

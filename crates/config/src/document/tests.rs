@@ -186,3 +186,15 @@ fn a_weight_of_zero_is_worth_a_warning() {
     let found = lines("plugins: [{type: a}]\nschedulingProfiles: [{name: p, plugins: [{pluginRef: a, weight: 0}]}]\n");
     assert_eq!(found, ["2:65: schedulingProfiles[0].plugins[0].weight: weight 0 switches `a` off"]);
 }
+
+#[test]
+fn a_config_map_around_a_document_is_told_apart_from_one_without() {
+    for (data, want) in [
+        ("{epp.yaml: \"plugins: []\"}", "a start takes the `EndpointPickerConfig` in its `data`, by itself"),
+        ("{a: b}", "no key of its `data` holds an `EndpointPickerConfig`"),
+    ] {
+        let mut faults = Faults::new();
+        assert!(decode(format!("kind: ConfigMap\ndata: {data}\n").as_bytes(), &mut faults).document().is_none());
+        assert_eq!(faults.sorted().iter().map(|f| f.label.as_str()).collect::<Vec<_>>(), [want]);
+    }
+}

@@ -136,7 +136,7 @@ fn is_configuration(root: &Node) -> bool {
 }
 
 /// Whether text looks like a configuration, be it good YAML or not.
-fn reads_like_one(text: &str) -> bool {
+pub(crate) fn reads_like_one(text: &str) -> bool {
     let key = |line: &str, key: &str| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
     let written =
         |line: &str| TELLING.iter().take(2).any(|t| key(line, t)) || (key(line, "kind") && line.contains(KIND));

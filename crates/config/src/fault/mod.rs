@@ -266,6 +266,24 @@ mod tests {
     }
 
     #[test]
+    fn what_was_found_elsewhere_is_added_at_other_places_with_what_was_only_counted() {
+        let mut inner = Faults::new();
+        for _ in 0..150 {
+            inner.error(Code::DuplicatePlugin, Span::START, "", "e").label_at(Span::START, "has it");
+        }
+        inner.warning(Code::ZeroWeight, Span::START, "", "w");
+        let mut outer = Faults::new();
+        outer.error(Code::BadYaml, Span::START, "", "first");
+        outer.append(inner, |s| Span { line: s.line + 4, end_line: s.end_line + 4, ..s });
+        assert_eq!(outer.summary(), "151 errors, 1 warning");
+        let second = outer.sorted()[1].clone();
+        assert_eq!((second.span.line, &*second.full_label()), (5, "line 5 has it"));
+        outer.harden();
+        assert_eq!((outer.errors(), outer.warnings()), (152, 0));
+        assert!(outer.iter().all(|f| f.severity == Severity::Error));
+    }
+
+    #[test]
     fn a_fault_on_one_line_has_place_path_message_label_and_help() {
         let mut faults = Faults::new();
         faults.error(Code::BadYaml, Span::START, "plugins[0].type", "bad\u{1b}[31m").label("l").help("h");

@@ -124,7 +124,7 @@ fn missing_signals(d: &Declared, instances: &[Instance], faults: &mut Faults) {
             let decl = &d.decls[member.decl];
             for &signal in decl.row.signals {
                 let lacking = |e: &crate::data_layer::core_metrics_extractor::EngineMappings| !e.default_gives(signal);
-                let Some(first) = extractors().next().filter(|_| extractors().all(|e| lacking(e))) else { continue };
+                let Some(first) = extractors().next().filter(|_| extractors().all(lacking)) else { continue };
                 let engine = first.default_engine();
                 let (span, path) = member_place(d, &plan.name, decl).unwrap_or((decl.span, decl.path.clone()));
                 let message = format!(
