@@ -60,6 +60,7 @@ pub const ROW: Row = Row {
     makes: &[DataKind::SessionId],
     default_producer: true,
     must_be_declared: Some(ONE_OF),
+    example: "{headerName: x-session-id}",
     build: Some(build),
     ..Row::new(
         "session-id-producer",

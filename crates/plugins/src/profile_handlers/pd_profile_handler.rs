@@ -79,6 +79,7 @@ pub const ROW: Row = Row {
         Need::required(DataKind::TokenizedPrompt),
     ],
     deprecated: Some("use `disagg-profile-handler`"),
+    example_needs: &["type: prefix-based-pd-decider"],
     build: Some(build),
     ..Row::new(
         "pd-profile-handler",
