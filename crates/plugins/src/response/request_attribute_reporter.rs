@@ -162,6 +162,7 @@ const ATTRIBUTE: ParamKind = ParamKind::Object(&[
 pub const ROW: Row = Row {
     params: &[Param::new("attributes", ParamKind::List(&ATTRIBUTE), "The attribute: exactly one.").required()],
     formula: "trunc(expression(usage)), where condition(usage) is true",
+    example: "{attributes: [{key: {name: total}, expression: usage.total_tokens}]}",
     build: Some(build),
     ..Row::new(
         "request-attribute-reporter",
