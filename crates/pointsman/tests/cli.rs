@@ -337,3 +337,20 @@ fn every_flag_in_the_docs_exists() {
         }
     }
 }
+
+#[test]
+fn the_catalogue_and_the_schema_in_the_docs_are_those_of_the_program() {
+    for (page, args) in [
+        ("plugins.md", &["plugins", "--format", "markdown"][..]),
+        ("endpoint-picker-config.schema.json", &["schema"]),
+    ] {
+        let path = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
+        let made = out(&pointsman(args));
+        if std::env::var_os("UPDATE_GOLDEN").is_some() {
+            std::fs::write(&path, made).expect("the page can be written");
+            continue;
+        }
+        let kept = std::fs::read_to_string(&path).unwrap_or_default();
+        assert!(kept == made, "docs/{page} is stale: UPDATE_GOLDEN=1 cargo test -p pointsman --test cli the_catalogue");
+    }
+}
