@@ -134,8 +134,12 @@ impl Counters for Counted {
     }
 }
 
-/// Waits until every endpoint was looked at, for a banner that tells how things are rather than how they were before anyone looked.
-pub(crate) async fn first_look(pool: &Pool, at_most: Duration) {
+/// How long a start waits for the first look at every endpoint.
+const FIRST_LOOK: Duration = Duration::from_millis(1_500);
+
+/// Waits until every endpoint was looked at, so that the first request and the banner meet things as they are rather than as they were before anyone
+/// looked.
+pub(crate) async fn first_look(pool: &Pool) {
     let looked = async {
         loop {
             let all = pool
@@ -152,7 +156,7 @@ pub(crate) async fn first_look(pool: &Pool, at_most: Duration) {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    let _ = tokio::time::timeout(at_most, looked).await;
+    let _ = tokio::time::timeout(FIRST_LOOK, looked).await;
 }
 
 /// What every process that routes does beside: its finished decisions go to the log, if there is one, plugins get their slow work done, and a SIGHUP

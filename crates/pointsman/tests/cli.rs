@@ -340,10 +340,9 @@ fn every_flag_in_the_docs_exists() {
 
 #[test]
 fn the_catalogue_and_the_schema_in_the_docs_are_those_of_the_program() {
-    for (page, args) in [
-        ("plugins.md", &["plugins", "--format", "markdown"][..]),
-        ("endpoint-picker-config.schema.json", &["schema"]),
-    ] {
+    for (page, args) in
+        [("plugins.md", &["plugins", "--format", "markdown"][..]), ("endpoint-picker-config.schema.json", &["schema"])]
+    {
         let path = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
         let made = out(&pointsman(args));
         if std::env::var_os("UPDATE_GOLDEN").is_some() {

@@ -35,7 +35,7 @@ use crate::listen::{StopSignals, cannot_listen, reached};
 use crate::reload::{Origin, shadow};
 use crate::telemetry::Traces;
 use crate::terminal::Paint;
-use crate::wiring::{Wanted, Wiring, keep_house, with_waits};
+use crate::wiring::{Wanted, Wiring, first_look, keep_house, with_waits};
 use certificates::{Certificates, Policy};
 pub(crate) use flags::Epp;
 use health::{Draining, HealthPort, ServingPort};
@@ -173,6 +173,7 @@ async fn serve(options: Epp, compiled: Compiled, origin: Origin, states: Arc<Lea
     let picker = server(Arc::new(ExtProc::new(shared, serving)), threads, grpc_tls.map(|c| c.source()))?;
     let asked: Arc<dyn Health> = Arc::new(HealthPort(draining.clone()));
     let asked = server(Arc::new(ExtProc::health_only(asked)), 0, None)?;
+    first_look(&pool).await;
     tracing::info!(
         grpc = %address(&grpc),
         health = %address(&health),

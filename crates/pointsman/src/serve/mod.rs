@@ -30,9 +30,6 @@ use banner::Banner;
 use configuration::{Configuration, Rejected};
 pub(crate) use flags::Serve;
 
-/// How long the banner waits for the first look at every endpoint.
-const FIRST_LOOK: Duration = Duration::from_millis(1_500);
-
 /// Runs until told to stop.
 pub(crate) fn run(options: Serve) -> Result<Exit, Failure> {
     options.check()?;
@@ -112,7 +109,7 @@ async fn serve(
     let gateway_stop = reached(stopped, Stage::Draining);
     let gateway_task = tokio::spawn(async move { gateway.serve(listener, gateway_stop).await });
 
-    first_look(&pool, FIRST_LOOK).await;
+    first_look(&pool).await;
     let banner = Banner {
         simulated: demo.is_some(),
         frozen: options.demo.is_some(),

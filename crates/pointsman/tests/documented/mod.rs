@@ -84,7 +84,11 @@ fn the_tables_of_the_api_have_the_keys_of_a_real_decision_and_a_real_endpoint_an
     // The engines of this demonstration show adapters, too, so that nothing of interest is null.
     let folder = tempfile::tempdir().expect("a folder");
     let shadow = folder.path().join("shadow.yaml");
-    std::fs::write(&shadow, "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{type: queue-scorer}]\n").expect("a file");
+    std::fs::write(
+        &shadow,
+        "apiVersion: llm-d.ai/v1alpha1\nkind: EndpointPickerConfig\nplugins: [{type: queue-scorer}]\n",
+    )
+    .expect("a file");
     let shadow = shadow.to_str().expect("UTF-8");
     let serve = Serve::start(&["--demo", "deck", "--record-block-hashes", "--shadow-config-file", shadow]);
     assert_eq!(serve.chat("demo", &"a prompt of some blocks ".repeat(40)).0, 200);
