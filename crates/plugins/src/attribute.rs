@@ -60,6 +60,13 @@ impl EndpointAttribute {
                     "`{name}` holds a `/`: write the name alone, and whoever publishes it in `producer` (`\"\"` when it belongs to no instance)"
                 ),
             );
+        } else if !attribute.is_read(b) && attribute.is_gauge() {
+            b.fault(
+                param,
+                &format!(
+                    "`{name}` is a gauge of the engine, and no data source has `core-metrics-extractor` to read it"
+                ),
+            );
         } else if !attribute.is_read(b) {
             let whose = if producer.is_empty() { String::new() } else { format!(" for `{producer}`") };
             b.warning(param, &format!("no extractor reads `{name}`{whose}, so it is unknown of every endpoint"));
@@ -81,8 +88,12 @@ impl EndpointAttribute {
     fn is_read(&self, b: &Build<'_>) -> bool {
         match &self.source {
             Source::Published(key) => b.attribute_is_read(key),
-            Source::KvUsage | Source::Waiting | Source::Running => true,
+            Source::KvUsage | Source::Waiting | Source::Running => b.gauges_are_read(),
         }
+    }
+
+    fn is_gauge(&self) -> bool {
+        !matches!(self.source, Source::Published(_))
     }
 
     /// What it is called.

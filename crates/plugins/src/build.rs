@@ -106,7 +106,7 @@ impl Default for Blocks {
 }
 
 /// Columns that producers fill, by instance name.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ColumnTable {
     pub(crate) prefix: HashMap<Arc<str>, ColumnId<PrefixMatch>>,
     pub(crate) uncached: HashMap<Arc<str>, ColumnId<UncachedTokens>>,
@@ -148,6 +148,8 @@ pub struct Parts {
     pub(crate) types: Vec<(Arc<str>, &'static str)>,
     pub(crate) deciders: HashMap<Arc<str>, Arc<dyn Decider>>,
     pub(crate) topologies: HashMap<Arc<str>, Arc<TopologyKeys>>,
+    /// Whether anything reads the gauges of engines.
+    pub(crate) gauges: bool,
     /// Keys of the attributes that extractors give.
     pub(crate) attributes: Vec<Arc<str>>,
 }
@@ -253,6 +255,11 @@ impl Build<'_> {
     pub fn text(&self, kind: DataKind, producer: &str) -> Option<TextId> {
         let fits = |k: DataKind, name: &str| k == kind && (producer.is_empty() || name == producer);
         self.columns.texts.iter().filter(|((k, name), _)| fits(*k, name)).map(|(_, id)| *id).min()
+    }
+
+    /// Whether anything reads the gauges of engines.
+    pub fn gauges_are_read(&self) -> bool {
+        self.parts.gauges
     }
 
     /// Whether an extractor gives the attribute of that [key](pointsman_fleet::attribute_key).

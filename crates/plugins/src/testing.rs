@@ -112,7 +112,8 @@ impl Bench {
             .map(|(i, e)| Candidate::read(e, i as u32, now, Duration::ZERO))
             .collect();
         let kept: Vec<u32> = (0..all.len() as u32).collect();
-        let cycle = Cycle { request: &self.request, facts: &self.facts, now, peer: self.peer, seed: self.seed };
+        let cycle =
+            Cycle { request: &self.request, facts: &self.facts, now, peer: self.peer, seed: self.seed, shadow: false };
         run(&cycle, Scope { all: &all, kept: &kept })
     }
 
@@ -210,6 +211,7 @@ pub(crate) fn chosen(
         &Chosen {
             request: &bench.request,
             facts: &bench.facts,
+            profile: "default",
             endpoint: &endpoints[to],
             candidate: to,
             candidates: endpoints.len(),

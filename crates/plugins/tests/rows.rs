@@ -193,6 +193,7 @@ fn sessions_outlive_another_configuration() {
     let chosen = Chosen {
         request: &request,
         facts: &Facts::default(),
+        profile: "default",
         endpoint: &snapshot.endpoints[0],
         candidate: 0,
         candidates: 1,
@@ -207,4 +208,28 @@ fn sessions_outlive_another_configuration() {
     );
     let dump = states.dump("session-affinity-filter", &"session-affinity-filter".into(), &snapshot).expect("a dump");
     assert_eq!(dump["endpoints"][0], serde_json::json!({"endpoint": "default/a", "sessions": 1}));
+}
+
+#[test]
+fn gauges_are_wanted_only_by_whoever_names_one() {
+    let with = |key: &str, producer: &str| {
+        let scorer = format!(
+            "{{type: endpoint-attribute-scorer, parameters: {{attributeKey: {key}, {producer}algorithm: {{type: linear_lower_is_better}}}}}}"
+        );
+        format!(
+            "- {scorer}\n- type: dcgm-data-source\n- type: dcgm-extractor\ndataLayer:\n  injectDefaults: false\n  sources: [{{pluginRef: dcgm-data-source, extractors: [{{pluginRef: dcgm-extractor}}]}}]"
+        )
+    };
+    let attribute = said(&with("GPUUtilization", "producer: dcgm-extractor, "));
+    assert!(attribute.iter().all(|s| !s.starts_with("Error")), "{attribute:?}");
+    let gauge = said(&with("WaitingQueueSize", ""));
+    assert!(gauge.iter().any(|s| s.starts_with("Error") && s.contains("is a gauge of the engine")), "{gauge:?}");
+}
+
+#[test]
+fn a_producer_of_sessions_that_a_session_reads_is_in_use() {
+    let said = said(
+        "- {type: session-id-producer, parameters: {headerName: x-user}}\n- {type: session-affinity-filter, parameters: {strategy: session_id, sessionIdConfig: {sources: [{attribute: SessionIDDataKey}]}}}",
+    );
+    assert!(said.is_empty(), "{said:?}");
 }

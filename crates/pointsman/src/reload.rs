@@ -89,6 +89,10 @@ impl Reloader {
         }
         let mut faults = Faults::new();
         let reloaded = self.pool.reload(document, *allow_experimental, *default, &mut faults, |old, new| {
+            // At the start no document means the default; later it is most likely one that somebody is still writing.
+            if new.effective["builtIn"] == true {
+                return Err("the file holds no document, only comments".to_owned());
+            }
             if !data_layers_differ(&old.effective, &new.effective) {
                 return Ok(());
             }

@@ -191,7 +191,8 @@ fn schedule(
     steps.gather = laps.lap();
 
     // Schedule.
-    let cycle = Cycle { request: &request, facts: &facts, now, peer: None, seed: with_rng(|rng| rng.u64(..)) };
+    let cycle =
+        Cycle { request: &request, facts: &facts, now, peer: None, seed: with_rng(|rng| rng.u64(..)), shadow: false };
     for admitter in &compiled.admitters {
         let then = pool.clock.now();
         let admitted = admitter.admit(&cycle, all);
@@ -248,7 +249,7 @@ fn schedule(
     let shadow = pool.shadow.load();
     let shadowed = shadow.as_ref().map(|shadow| {
         let held = held.map_or(0, |m| m.tokens(tokens));
-        Box::new(shadow.compare(pool, &request, all, (now, cycle.seed), (run.picked[0], held)))
+        Box::new(shadow.compare(pool, (compiled, &facts), (&request, all), (now, cycle.seed), (run.picked[0], held)))
     });
 
     // Send.

@@ -124,7 +124,8 @@ impl Pool {
             return Reloaded::Refused(faults.sorted().iter().map(ToString::to_string).collect::<Vec<_>>().join("; "));
         };
         let (old, new) = (&before.compiled.effective, &compiled.effective);
-        if meaning(old) == meaning(new) {
+        let secrets_stay = before.compiled.secrets == compiled.secrets;
+        if secrets_stay && meaning(old) == meaning(new) {
             return Reloaded::Unchanged;
         }
         let discovery = |effective: &Value| part(effective, &effective["dataLayer"]["discovery"]);
@@ -135,7 +136,7 @@ impl Pool {
         if let Err(why) = prepare(&before.compiled, &compiled) {
             return Reloaded::Refused(why);
         }
-        let changes = changes(old, new);
+        let changes = changes(old, new, secrets_stay);
         let version = self.activate(compiled);
         Reloaded::Applied { version, changes }
     }
@@ -182,7 +183,7 @@ pub fn data_layers_differ(old: &Value, new: &Value) -> bool {
 
 /// How two effective documents differ, a line each: `path: old -> new`. Lists of named things are compared by name, not by place.
 #[must_use]
-fn changes(old: &Value, new: &Value) -> Vec<String> {
+fn changes(old: &Value, new: &Value, secrets_stay: bool) -> Vec<String> {
     let (mut before, mut after) = (BTreeMap::new(), BTreeMap::new());
     flatten(old, String::new(), &mut before);
     flatten(new, String::new(), &mut after);
@@ -198,6 +199,9 @@ fn changes(old: &Value, new: &Value) -> Vec<String> {
         after.iter().filter(|(path, _)| !before.contains_key(*path)).map(|(path, now)| format!("{path}: {now} is new")),
     );
     lines.sort_unstable();
+    if !secrets_stay {
+        lines.push("a secret is another one".to_owned());
+    }
     if lines.is_empty() {
         lines.push("the order of plugins".to_owned());
     }
@@ -254,17 +258,20 @@ mod tests {
         let document = |members: Vec<Value>| json!({"schedulingProfiles": [{"name": "default", "plugins": members}]});
         let picker = json!({"pluginRef": "p", "injected": true});
         assert_eq!(
-            changes(&document(vec![scorer(2.0), picker.clone()]), &document(vec![picker.clone(), scorer(3.0)])),
+            changes(&document(vec![scorer(2.0), picker.clone()]), &document(vec![picker.clone(), scorer(3.0)]), true),
             ["schedulingProfiles.default.plugins.queue-scorer.weight: 2.0 -> 3.0"]
         );
         assert_eq!(
-            changes(&document(vec![scorer(2.0)]), &document(vec![scorer(2.0), picker.clone()])),
+            changes(&document(vec![scorer(2.0)]), &document(vec![scorer(2.0), picker.clone()]), true),
             ["schedulingProfiles.default.plugins.p.pluginRef: \"p\" is new"]
         );
         assert_eq!(
-            changes(&document(vec![scorer(2.0), picker.clone()]), &document(vec![picker, scorer(2.0)])),
-            ["the order of plugins"]
+            changes(&document(vec![scorer(2.0), picker.clone()]), &document(vec![picker, scorer(2.0)]), false),
+            ["a secret is another one"]
         );
+        let order = vec![json!({"pluginRef": "a"}), json!({"pluginRef": "b"})];
+        let other = order.iter().rev().cloned().collect();
+        assert_eq!(changes(&document(order), &document(other), true), ["the order of plugins"]);
     }
 
     #[test]

@@ -144,6 +144,7 @@ impl Routed {
         let chosen = Chosen {
             request: &p.request,
             facts: &p.facts,
+            profile: &p.active.compiled.scheduler.profiles[p.primary].name,
             endpoint: &self.endpoint,
             candidate: self.candidate as usize,
             candidates: p.places.len(),

@@ -1,7 +1,7 @@
 //! Another configuration's profiles, scored on live traffic without effect: how often would they have chosen otherwise, and what would have come of it?
 //!
 //! They see the same candidates at the same moment, and read what the plugins of the configuration in force have learned, where type and name are the
-//! same. None of their hooks run: nothing is charged, recorded or learned on their behalf. So what they predict for their own choice
+//! same. What was said of the request by whoever held it back or read its headers they are told, too. None of their hooks run: nothing is charged, recorded or learned on their behalf. So what they predict for their own choice
 //! is what was known at that moment, not what a fleet would look like that they had been steering all along.
 
 use crate::pool::Pool;
@@ -9,7 +9,7 @@ use pointsman_config::Faults;
 use pointsman_core::Nanos;
 use pointsman_plugins::{Compiled, DefaultProfile};
 use pointsman_scheduling::record::Shadowed;
-use pointsman_scheduling::{Candidate, Cycle, PrefixMatch, Request, Scope};
+use pointsman_scheduling::{Candidate, Cycle, Facts, PrefixMatch, Request, Scope};
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -72,14 +72,15 @@ impl Shadow {
     pub(crate) fn compare(
         &self,
         pool: &Pool,
-        request: &Request,
-        all: Scope<'_>,
+        (in_force, told): (&Compiled, &Facts),
+        (request, all): (&Request, Scope<'_>),
         (now, seed): (Nanos, u64),
         (live, cached): (u32, u64),
     ) -> Shadowed {
         let mut facts = self.compiled.columns.facts();
+        self.compiled.hear(in_force, told, &mut facts);
         self.compiled.producers.iter().for_each(|p| p.produce(request, all, now, &mut facts));
-        let cycle = Cycle { request, facts: &facts, now, peer: None, seed };
+        let cycle = Cycle { request, facts: &facts, now, peer: None, seed, shadow: true };
         let mut rng = fastrand::Rng::with_seed(seed);
         let scheduled = self.compiled.scheduler.schedule(&cycle, all, &mut rng, &*pool.clock);
         let run = scheduled.primary_run().filter(|run| !run.picked.is_empty());

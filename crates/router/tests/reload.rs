@@ -164,3 +164,37 @@ fn a_shadow_with_faults_is_not_taken() {
     assert!(!bench.pool.shadow(b"plugins: 7", true, DefaultProfile::Epp, &mut faults));
     assert!(faults.errors() > 0 && bench.pool.shadow_report().is_none());
 }
+
+#[test]
+fn another_secret_is_a_change_and_is_not_told() {
+    let with = |key: &str| {
+        format!(
+            "plugins:\n- type: session-affinity-filter\n  parameters: {{encodedEndpointHeaderConfig: {{sealingKey: {key}}}}}\n"
+        )
+    };
+    let bench = bench(&["a", "b"], DefaultProfile::Epp, &with("a key of sixteen"));
+    assert!(matches!(reload(&bench.pool, &with("a key of sixteen")), Reloaded::Unchanged));
+    let Reloaded::Applied { changes, .. } = reload(&bench.pool, &with("another of sixteen")) else {
+        panic!("a change")
+    };
+    assert_eq!(changes, ["a secret is another one"]);
+}
+
+#[test]
+fn block_sizes_are_compared_as_they_are_declared() {
+    let with = |first: u32, second: Option<u32>| {
+        let one = |name: &str, size: u32| {
+            format!(
+                "- {{name: {name}, type: approx-prefix-cache-producer, parameters: {{autoTune: false, blockSizeTokens: {size}}}}}\n"
+            )
+        };
+        let second = second.map_or_else(String::new, |size| one("second", size));
+        format!(
+            "plugins:\n{}{second}- type: prefix-cache-scorer\n  parameters: {{prefixMatchInfoProducerName: first}}\n",
+            one("first", first)
+        )
+    };
+    let bench = bench(&["a", "b"], DefaultProfile::Epp, &with(64, None));
+    assert!(matches!(reload(&bench.pool, &with(128, Some(128))), Reloaded::Applied { .. }));
+    assert!(matches!(reload(&bench.pool, &with(256, Some(128))), Reloaded::Refused(_)));
+}

@@ -168,3 +168,70 @@ fn what_is_known_of_sessions_is_counted_for_people() {
     assert_eq!(state["totalSessions"], 2);
     assert!(!state.to_string().contains("alice"), "{state}");
 }
+
+#[test]
+fn a_session_of_the_primary_profile_by_its_name_is_kept() {
+    let bench = bench("{type: session-affinity-filter, parameters: {strategy: session_id, profileName: default}}");
+    bench.prefer("a");
+    assert_eq!(bench.goes("1", "alice"), "a");
+    bench.prefer("b");
+    assert_eq!(bench.goes("2", "alice"), "a");
+}
+
+#[test]
+fn a_shadow_neither_ends_nor_moves_nor_keeps_a_session() {
+    let shadow = |plugins: &str| {
+        format!(
+            "plugins:\n{plugins}- type: queue-scorer\nschedulingProfiles:\n- name: default\n  plugins:\n{}",
+            "  - pluginRef: hide\n  - pluginRef: session-affinity-filter\n  - pluginRef: queue-scorer\n"
+        )
+    };
+    let hide = "- {type: label-selector-filter, name: hide, parameters: {matchLabels: {shown: \"yes\"}}}\n";
+    let short = "- {type: session-affinity-filter, parameters: {strategy: session_id, sessionIdConfig: {evictionTtlSeconds: 1}}}\n";
+    let bench = bench(BY_ID);
+    let mut faults = Faults::new();
+    let document = shadow(&format!("{hide}{short}"));
+    assert!(
+        bench.pool.shadow(document.as_bytes(), true, DefaultProfile::Epp, &mut faults),
+        "{:?}",
+        faults.iter().collect::<Vec<_>>()
+    );
+    bench.prefer("a");
+    assert_eq!(bench.goes("1", "alice"), "a");
+    bench.prefer("b");
+    bench.clock.advance(Duration::from_secs(2));
+    assert_eq!(bench.goes("2", "alice"), "a", "the shadow thinks it over, and does not find `a`");
+    assert_eq!(bench.goes("3", "alice"), "a");
+    // The endpoint is gone for once: the session moves, though the shadow would have found it.
+    let open = shadow(
+        "- {type: label-selector-filter, name: hide, parameters: {}}\n- {type: session-affinity-filter, parameters: {strategy: session_id}}\n",
+    );
+    assert!(bench.pool.shadow(open.as_bytes(), true, DefaultProfile::Epp, &mut Faults::new()));
+    bench.ready("a", false);
+    assert_eq!(bench.goes("4", "alice"), "b");
+    bench.ready("a", true);
+    bench.prefer("a");
+    assert_eq!(bench.goes("5", "alice"), "b");
+}
+
+#[test]
+fn a_shadow_that_is_the_same_never_differs() {
+    let agent = "{type: session-affinity-filter, parameters: {strategy: session_id, sessionIdConfig: {sources: [{attribute: agent-identity}]}}}";
+    let config = format!(
+        "plugins:\n- {agent}\n- type: agent-identity\n- type: queue-scorer\nschedulingProfiles:\n- name: default\n  plugins:\n  - pluginRef: session-affinity-filter\n  - pluginRef: queue-scorer\n"
+    );
+    let bench = bench(&format!("{agent}\n- type: agent-identity"));
+    let mut faults = Faults::new();
+    assert!(bench.pool.shadow(config.as_bytes(), true, DefaultProfile::Epp, &mut faults));
+    bench.prefer("a");
+    let agent = ("x-session-affinity", "me");
+    let first = bench.send("1", agent);
+    let name = first.endpoint().name().clone();
+    first.finish(Termination::Natural, None);
+    bench.prefer("b");
+    let second = bench.send("2", agent);
+    assert_eq!(*second.endpoint().name(), name, "the agent's session is kept");
+    let shadow = second.decision().shadow.as_ref().expect("compared");
+    assert!(!shadow.differs, "{:?} is what is in force", shadow.endpoint);
+    second.finish(Termination::Natural, None);
+}

@@ -21,6 +21,8 @@ pub struct Cycle<'a> {
     pub peer: Option<u32>,
     /// Where draws of this request begin.
     pub seed: u64,
+    /// Nothing comes of this cycle: plugins read what they have learned, and change nothing of it.
+    pub shadow: bool,
 }
 
 impl Cycle<'_> {
@@ -157,6 +159,8 @@ pub struct Chosen<'a> {
     pub request: &'a Request,
     /// What was known about it.
     pub facts: &'a Facts,
+    /// The profile that chose where it goes.
+    pub profile: &'a str,
     /// The endpoint it goes to.
     pub endpoint: &'a Arc<Endpoint>,
     /// Position of that endpoint among the candidates, which is also its place in every column of `facts`.

@@ -40,7 +40,7 @@ impl Admitter for LatencySloAdmitter {
         let free = |(_, c): (usize, &pointsman_scheduling::Candidate<'_>)| {
             c.running() == Some(0.0) || c.kv_usage().is_some_and(|used| used < COLD)
         };
-        if predicted.is_empty() || met || all.iter().any(free) {
+        if !predicted.iter().any(LatencyPrediction::is_known) || met || all.iter().any(free) {
             return Ok(());
         }
         let message = "no valid endpoint available to serve the request";
@@ -66,6 +66,7 @@ pub const ROW: Row = Row {
 };
 
 fn build(b: &mut Build<'_>) -> Instance {
+    b.warning_of_all(super::NO_PRIORITIES);
     let admitter = LatencySloAdmitter { predictions: b.column("latencyPredictionInfoProducerName") };
     Instance { admitter: Some(Arc::new(admitter)), ..Instance::default() }
 }

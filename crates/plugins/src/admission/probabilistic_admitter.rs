@@ -75,6 +75,7 @@ pub const ROW: Row = Row {
 };
 
 fn build(b: &mut Build<'_>) -> Instance {
+    b.warning_of_all(super::NO_PRIORITIES);
     for param in ["queueDepthThreshold", "kvCacheUtilThreshold", "power", "k"] {
         if b.params.f64(param) <= 0.0 {
             b.fault(param, &format!("`{param}` must be above 0"));

@@ -1,6 +1,6 @@
 //! Instances, and the scheduler made of them.
 
-use super::bind::{Bound, producer_order};
+use super::bind::{Bound, producer_order, provides_engine_metrics};
 use super::declare::{Decl, Declared};
 use super::{Compiled, NamedPlugin, effective, sources};
 use crate::build::{Activation, Build, ColumnTable, Instance, Parts};
@@ -21,7 +21,7 @@ pub(super) fn instances(
 ) -> Vec<Instance> {
     let profiles: Vec<Arc<str>> = d.profiles.iter().map(|p| Arc::clone(&p.name)).collect();
     let types = d.decls.iter().map(|decl| (Arc::clone(&decl.name), decl.row.type_name)).collect();
-    let mut parts = Parts { types, ..Parts::default() };
+    let mut parts = Parts { types, gauges: provides_engine_metrics(d), ..Parts::default() };
     let mut made: Vec<Option<Instance>> = d.decls.iter().map(|_| None).collect();
     // What others are made of comes first, wherever it stands in the document.
     for first in [true, false] {
@@ -63,7 +63,7 @@ pub(super) fn assemble(
     d: &Declared,
     bound: &Bound,
     instances: Vec<Instance>,
-    columns: Columns,
+    (columns, table): (Columns, ColumnTable),
     activations: Vec<Activation>,
     faults: &mut Faults,
 ) -> Option<Compiled> {
@@ -126,7 +126,8 @@ pub(super) fn assemble(
     let sources = sources::sources(d, &instances, faults);
     let prefix: Vec<_> = instances.iter().filter_map(|i| i.prefix.clone()).collect();
     if let [first, rest @ ..] = &prefix[..] {
-        for other in rest.iter().filter(|o| o.state.block_tokens() != first.state.block_tokens()) {
+        // As they are declared: what their indexes are built with by now may be older.
+        for other in rest.iter().filter(|o| o.declared_blocks() != first.declared_blocks()) {
             let at = d.position(&other.name).map(|i| (d.decls[i].span, d.decls[i].path.clone())).unwrap_or_default();
             let message =
                 format!("`{}` and `{}` use different block sizes; prompts are hashed once", first.name, other.name);
@@ -153,6 +154,8 @@ pub(super) fn assemble(
         sources,
         discovery: d.discovery.and_then(|i| instances[i].discovery.clone()),
         effective: effective::document(d),
+        secrets: effective::secrets(d),
+        table,
         activations,
         plugins: d
             .decls

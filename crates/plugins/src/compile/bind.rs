@@ -63,7 +63,7 @@ fn in_words(kind: DataKind) -> &'static str {
 }
 
 /// Whether any source has an extractor that reads load, KV usage and adapters.
-fn provides_engine_metrics(d: &Declared) -> bool {
+pub(super) fn provides_engine_metrics(d: &Declared) -> bool {
     let gives = |decl: usize| d.decls[decl].row.makes.contains(&DataKind::EngineMetrics);
     d.sources.iter().flat_map(|s| &s.extractors).any(|(e, _)| gives(*e))
 }

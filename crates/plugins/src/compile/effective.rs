@@ -2,7 +2,9 @@
 
 use super::declare::Declared;
 use pointsman_config::{ParamValue, Params};
+use pointsman_core::xxh64;
 use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
 
 /// The effective document. `defaulted` names what was not written; `injected` marks entries that nobody declared.
 pub(super) fn document(d: &Declared) -> Value {
@@ -82,6 +84,27 @@ fn object(params: &Params) -> Value {
     Value::Object(params.iter().map(|(name, v, _)| (name.to_owned(), shown(name, v))).collect::<Map<_, _>>())
 }
 
+/// A hash of all that is not shown: two documents that look the same are the same when this is, too.
+pub(super) fn secrets(d: &Declared) -> u64 {
+    fn collect(params: &Params, out: &mut String) {
+        for (name, value, _) in params.iter() {
+            match value {
+                ParamValue::String(secret) if params.is_secret(name) => {
+                    let _ = write!(out, "{name}={}:{secret};", secret.len());
+                }
+                ParamValue::Object(inner) => collect(inner, out),
+                _ => {}
+            }
+        }
+    }
+    let mut all = String::new();
+    for decl in &d.decls {
+        let _ = write!(all, "{}:", decl.name);
+        collect(&decl.params, &mut all);
+    }
+    xxh64(all.as_bytes())
+}
+
 fn value(v: &ParamValue) -> Value {
     match v {
         ParamValue::Bool(b) => json!(b),
@@ -89,7 +112,11 @@ fn value(v: &ParamValue) -> Value {
         ParamValue::Number(x) => json!(x),
         ParamValue::String(s) => json!(s),
         ParamValue::Enum(s) => json!(s),
-        ParamValue::Duration(d) => json!(format!("{}ms", d.as_millis())),
+        ParamValue::Duration(d) => json!(match d.subsec_nanos() {
+            n if n % 1_000_000 == 0 => format!("{}ms", d.as_millis()),
+            n if n % 1_000 == 0 => format!("{}us", d.as_micros()),
+            _ => format!("{}ns", d.as_nanos()),
+        }),
         ParamValue::Quantity(q) => json!(q),
         ParamValue::List(items) => items.iter().map(value).collect(),
         ParamValue::Object(p) => object(p),

@@ -38,6 +38,9 @@ fn out_of_use(d: &Declared, bound: &Bound, i: usize, decl: &Decl) -> Option<&'st
             }
             Kind::Producer => {
                 let read = bound.iter().enumerate().any(|(j, b)| j != i && b.values().any(|name| *name == decl.name));
+                let told = crate::session_affinity::TEXTS.iter().filter(|(_, kind, _)| decl.row.makes.contains(kind));
+                let read = read
+                    || told.into_iter().any(|(name, ..)| d.decls.iter().any(|other| mentions(&other.params, name)));
                 (read || decl.row.makes.is_empty(), "nothing reads what it provides")
             }
             Kind::Extractor => {
@@ -128,7 +131,7 @@ fn missing_signals(d: &Declared, instances: &[Instance], faults: &mut Faults) {
                 let engine = first.default_engine();
                 let (span, path) = member_place(d, &plan.name, decl).unwrap_or((decl.span, decl.path.clone()));
                 let message = format!(
-                    "`{}` reads {signal}, and no metric of engine `{engine}` is named for that: it scores 0 everywhere",
+                    "`{}` reads {signal}, and no metric of engine `{engine}` is named for that: it scores everybody alike",
                     decl.name
                 );
                 faults

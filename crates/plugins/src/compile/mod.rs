@@ -14,7 +14,7 @@ mod sources;
 
 pub use file::{Judged, JudgedDocument, judge};
 
-use crate::build::{Activation, Blocks, Instance};
+use crate::build::{Activation, Blocks, ColumnTable, Instance};
 use crate::data_layer::extractor::Extractor;
 use crate::data_layer::file_discovery::FileDiscovery;
 use crate::data_layer::source::DataSource;
@@ -28,7 +28,7 @@ use pointsman_config::document::{decode, decode_tree};
 use pointsman_config::registry::check_decoded;
 use pointsman_config::{Decoded, Faults, Node};
 use pointsman_scheduling::{
-    Admitter, Batcher, Columns, Hooks, Named, Producer, RequestHook, ResponseHook, Scheduler, UsageHook,
+    Admitter, Batcher, Columns, Facts, Hooks, Named, Producer, RequestHook, ResponseHook, Scheduler, UsageHook,
 };
 use pointsman_wire::body::EstimateOptions;
 use std::sync::Arc;
@@ -123,6 +123,10 @@ pub struct Compiled {
     pub discovery: Option<Arc<FileDiscovery>>,
     /// The document as it is in force, what was not written marked.
     pub effective: serde_json::Value,
+    /// A hash of what [`Compiled::effective`] hides.
+    pub secrets: u64,
+    /// Where facts stand.
+    pub(crate) table: ColumnTable,
     /// What is to be done when this takes force.
     pub activations: Vec<Activation>,
     /// Every instance, in order.
@@ -136,6 +140,23 @@ impl Compiled {
         match self.prefix.first().filter(|_| self.reads_tokens) {
             Some(index) => Blocks { tokens: index.state.block_tokens(), most: index.max_blocks() },
             None => self.blocks.unwrap_or_default(),
+        }
+    }
+
+    /// Puts into `facts`, which are this configuration's, what was `told` of the same request under the configuration `in_force`: texts of hooks, prefixes of
+    /// whoever held it back (both where name and kind are the same), and the chains of its prompts, which depend on no configuration.
+    pub fn hear(&self, in_force: &Self, told: &Facts, facts: &mut Facts) {
+        facts.chains = Arc::clone(&told.chains);
+        for (key, id) in &self.table.texts {
+            if let Some(text) = in_force.table.texts.get(key).and_then(|id| told.text(*id)) {
+                facts.set_text(*id, Arc::clone(text));
+            }
+        }
+        for batcher in &self.batchers {
+            let theirs = in_force.table.prefix.get(&batcher.name).and_then(|id| told.column(*id));
+            if let (Some(id), Some(column)) = (self.table.prefix.get(&batcher.name), theirs) {
+                facts.fill(*id, column.to_vec());
+            }
         }
     }
 }
@@ -185,6 +206,6 @@ fn compile_decoded(decoded: Decoded, options: &CompileOptions, faults: &mut Faul
     if faults.errors() == 0 {
         lint::lint(&declared, &bound, &instances, faults);
     }
-    let compiled = assemble::assemble(&declared, &bound, instances, columns.0, activations, faults);
+    let compiled = assemble::assemble(&declared, &bound, instances, columns, activations, faults);
     if faults.errors() > 0 { None } else { compiled }
 }

@@ -9,7 +9,7 @@ use crate::row::{Kind, Row, Stability};
 /// The filter.
 #[must_use]
 pub fn filter() -> ByLabel {
-    ByLabel::role(&["decode", "prefill-decode", "both", "encode-prefill-decode"], true)
+    ByLabel::role(&["decode", "prefill-decode", "both", "encode-decode", "encode-prefill-decode"], true)
 }
 
 /// Its row.
@@ -34,9 +34,9 @@ mod tests {
 
     #[test]
     fn the_role_label_decides() {
-        let roles = ["decode", "prefill", "encode", "both", "encode-prefill", "unheard-of"];
+        let roles = ["decode", "prefill", "encode", "both", "encode-prefill", "encode-decode", "unheard-of"];
         let labelled = roles.map(|role| endpoint(role).label("llm-d.ai/role", role));
         let bench = Bench::new([endpoint("none")].into_iter().chain(labelled));
-        assert_eq!(bench.kept(&filter()), ["none", "decode", "both"]);
+        assert_eq!(bench.kept(&filter()), ["none", "decode", "both", "encode-decode"]);
     }
 }

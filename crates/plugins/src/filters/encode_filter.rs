@@ -9,7 +9,7 @@ use crate::row::{Kind, Row, Stability};
 /// The filter.
 #[must_use]
 pub fn filter() -> ByLabel {
-    ByLabel::role(&["encode", "encode-prefill", "encode-prefill-decode"], false)
+    ByLabel::role(&["encode", "encode-decode", "encode-prefill", "encode-prefill-decode"], false)
 }
 
 /// Its row.
@@ -29,9 +29,9 @@ mod tests {
 
     #[test]
     fn the_role_label_decides() {
-        let roles = ["decode", "prefill", "encode", "both", "encode-prefill", "unheard-of"];
+        let roles = ["decode", "prefill", "encode", "both", "encode-prefill", "encode-decode", "unheard-of"];
         let labelled = roles.map(|role| endpoint(role).label("llm-d.ai/role", role));
         let bench = Bench::new([endpoint("none")].into_iter().chain(labelled));
-        assert_eq!(bench.kept(&filter()), ["encode", "encode-prefill"]);
+        assert_eq!(bench.kept(&filter()), ["encode", "encode-prefill", "encode-decode"]);
     }
 }

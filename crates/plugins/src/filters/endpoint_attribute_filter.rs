@@ -5,10 +5,10 @@
 
 use crate::attribute::{EndpointAttribute, PRODUCER};
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_scheduling::record::Reason;
-use pointsman_scheduling::{Candidate, Cycle, DataKind, Filter, Scope};
+use pointsman_scheduling::{Candidate, Cycle, Filter, Scope};
 use std::sync::Arc;
 
 /// How a number is compared with the limit.
@@ -136,7 +136,6 @@ pub const ROW: Row = Row {
         Param::new("fallbackOnEmpty", ParamKind::Bool, "Keep everybody when nobody would be left.").default("false"),
         Param::new("algorithm", ALGORITHM, "What is asked of the number.").required(),
     ],
-    needs: &[Need::required(DataKind::EngineMetrics)],
     example: "{attribute: WaitingQueueSize, algorithm: {type: threshold, threshold: {operator: LessThan, value: 50}}, fallbackOnEmpty: true}",
     build: Some(build),
     ..Row::new(

@@ -107,12 +107,18 @@ pub struct ApproxPrefixCacheProducer {
     pub name: Arc<str>,
     /// What was learned.
     pub state: Arc<PrefixState>,
+    sizing: Sizing,
     column: Option<ColumnId<PrefixMatch>>,
     max_tokens: u64,
     max_blocks: u64,
 }
 
 impl ApproxPrefixCacheProducer {
+    /// What the document says of blocks: whether engines are followed, and tokens in one otherwise.
+    pub(crate) fn declared_blocks(&self) -> (bool, u32) {
+        (self.sizing.auto_tune, self.sizing.block_tokens.max(MIN_BLOCK_TOKENS))
+    }
+
     /// Blocks of a prompt that are hashed, at the present block size; `usize::MAX` means all.
     #[must_use]
     pub fn max_blocks(&self) -> usize {
@@ -310,6 +316,7 @@ fn build(b: &mut Build<'_>) -> Instance {
         type_name: b.type_name,
         name: Arc::clone(&b.name),
         state,
+        sizing,
         column: b.own(),
         max_tokens: b.params.u64("maxPrefixTokensToMatch"),
         max_blocks: b.params.u64("maxPrefixBlocksToMatch"),
@@ -336,6 +343,7 @@ mod tests {
             type_name: ROW.type_name,
             name: "approx-prefix-cache-producer".into(),
             state: Arc::new(PrefixState::new(sizing)),
+            sizing,
             column: Some(column),
             max_tokens: 131_072,
             max_blocks: 2048,
@@ -363,7 +371,15 @@ mod tests {
     fn send(bench: &Bench, producer: &ApproxPrefixCacheProducer, candidate: usize) {
         let endpoint = &bench.endpoints()[candidate];
         let (request, facts) = (&bench.request, &bench.facts);
-        let chosen = Chosen { request, facts, endpoint, candidate, candidates: bench.endpoints().len(), others: &[] };
+        let chosen = Chosen {
+            request,
+            facts,
+            profile: "default",
+            endpoint,
+            candidate,
+            candidates: bench.endpoints().len(),
+            others: &[],
+        };
         if let Some(mut held) = producer.chosen(&chosen, &mut AddedHeaders::new()) {
             held.sent();
             held.ended(Termination::Natural);

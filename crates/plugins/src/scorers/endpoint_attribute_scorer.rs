@@ -7,9 +7,9 @@
 
 use crate::attribute::{EndpointAttribute, PRODUCER};
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Row, Stability};
 use pointsman_config::{Param, ParamKind};
-use pointsman_scheduling::{Cycle, DataKind, Scope, Scorer};
+use pointsman_scheduling::{Cycle, Scope, Scorer};
 
 /// Rates endpoints by a number.
 #[derive(Debug)]
@@ -81,7 +81,6 @@ pub const ROW: Row = Row {
         PRODUCER,
         Param::new("algorithm", ALGORITHM, "How the number becomes a score.").required(),
     ],
-    needs: &[Need::required(DataKind::EngineMetrics)],
     formula: "x = (v - min) / (max - min), or 1 - x where lower is better; unknown: 0",
     example: "{attributeKey: RunningRequestsSize, algorithm: {type: linear_lower_is_better, normalization: {adaptiveRange: {}}}}",
     build: Some(build),

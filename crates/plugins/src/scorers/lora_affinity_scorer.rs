@@ -93,7 +93,7 @@ mod tests {
         let mut out = vec![9.0; all.len()];
         let scope = Scope { all: &all, kept: &[0, 1, 2] };
         LoraAffinityScorer.score(
-            &Cycle { request: &request, facts: &facts, now, peer: None, seed: 0 },
+            &Cycle { request: &request, facts: &facts, now, peer: None, seed: 0, shadow: false },
             scope,
             &mut out,
         );

@@ -12,7 +12,7 @@ mod token;
 use crate::build::{Build, Instance};
 use crate::learned::{DUMPED, Learned};
 use pointsman_config::{Param, ParamKind, Params};
-use pointsman_core::xxh64;
+use pointsman_core::{EndpointName, xxh64};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::{
     AddedHeaders, Answered, Chosen, Cycle, DataKind, Facts, Held, Hooks, Request, ResponseHook, Scope, StagePick,
@@ -90,9 +90,12 @@ impl SessionAffinity {
             }
             Strategy::SessionId { sources, limits } => {
                 let session = self.session(sources, cycle.request, cycle.facts)?;
-                let request = request_number(cycle.request);
                 let sessions = &self.state.sessions;
-                sessions.find(session, request, cycle.now, limits.ttl, |bound| place(&|e| e.name() == bound))
+                let place = |bound: &EndpointName| place(&|e| e.name() == bound);
+                if cycle.shadow {
+                    return sessions.look(session, cycle.now, limits.ttl, place);
+                }
+                sessions.find(session, request_number(cycle.request), cycle.now, limits.ttl, place)
             }
         }
     }
@@ -106,11 +109,16 @@ impl SessionAffinity {
         sources.iter().find_map(told).map(|identifier| self.state.sessions.session(identifier))
     }
 
-    /// The endpoint that counts.
-    fn target<'a>(&self, primary: &'a Arc<Endpoint>, others: &'a [StagePick]) -> Option<&'a Arc<Endpoint>> {
-        match &self.profile {
+    /// The endpoint that counts, of those that the profile `named` and the others chose.
+    fn target<'a>(
+        &self,
+        (named, primary): (&str, &'a Arc<Endpoint>),
+        others: &'a [StagePick],
+    ) -> Option<&'a Arc<Endpoint>> {
+        match self.profile.as_deref() {
             None => Some(primary),
-            Some(profile) => others.iter().find(|s| *s.profile == **profile).and_then(|s| s.endpoints.first()),
+            Some(profile) if profile == named => Some(primary),
+            Some(profile) => others.iter().find(|s| *s.profile == *profile).and_then(|s| s.endpoints.first()),
         }
     }
 }
@@ -124,7 +132,7 @@ impl Hooks for SessionAffinity {
     fn chosen(&self, chosen: &Chosen<'_>, _: &mut AddedHeaders) -> Option<Box<dyn Held>> {
         let Strategy::SessionId { sources, limits } = &self.strategy else { return None };
         let session = self.session(sources, chosen.request, chosen.facts)?;
-        let endpoint = self.target(chosen.endpoint, chosen.others)?;
+        let endpoint = self.target((chosen.profile, chosen.endpoint), chosen.others)?;
         let request = request_number(chosen.request);
         let anew = self.state.sessions.chosen(session, request, chosen.request.received, endpoint.name(), *limits);
         anew.then(|| -> Box<dyn Held> {
@@ -149,9 +157,8 @@ impl Held for Bound {
 impl ResponseHook for SessionAffinity {
     fn response_head(&self, answered: &Answered<'_>, set: &mut dyn FnMut(&str, &str)) {
         let Strategy::Header { name, key } = &self.strategy else { return };
-        let primary = self.profile.as_deref().is_none_or(|p| *p == **answered.profile);
-        let endpoint = if primary { Some(answered.endpoint) } else { self.target(answered.endpoint, answered.others) };
-        let Some(endpoint) = endpoint else { return };
+        let primary = (&**answered.profile, answered.endpoint);
+        let Some(endpoint) = self.target(primary, answered.others) else { return };
         let token = match key {
             Some(key) => self.state.tags.token(key, endpoint),
             None => token::plain(endpoint.name()),
@@ -210,7 +217,7 @@ pub(crate) const PARAMS: &[Param] = &[
 ];
 
 /// What a request can be said to be of, as a document names it, and the plugin type that says so.
-const TEXTS: [(&str, DataKind, &str); 2] = [
+pub(crate) const TEXTS: [(&str, DataKind, &str); 2] = [
     ("agent-identity", DataKind::AgentIdentity, "agent-identity"),
     ("SessionIDDataKey", DataKind::SessionId, "session-id-producer"),
 ];

@@ -111,7 +111,20 @@ impl Sessions {
         &self.shards[session.0 as usize % SHARDS]
     }
 
-    /// Where `place` finds the endpoint that a session is bound to. That `request` did not find it there is remembered: it may bind the session anew.
+    /// Where `place` finds the endpoint that a session is bound to, without a trace.
+    pub(super) fn look(
+        &self,
+        session: Session,
+        now: Nanos,
+        ttl: Duration,
+        place: impl FnOnce(&EndpointName) -> Option<usize>,
+    ) -> Option<usize> {
+        let shard = &*self.shard(session).lock();
+        let binding = shard.bindings.get(&session)?;
+        if now.max(shard.now).since(binding.seen) > ttl { None } else { place(&binding.endpoint) }
+    }
+
+    /// The same for `request`. That it did not find the endpoint there is remembered: it may bind the session anew.
     pub(super) fn find(
         &self,
         session: Session,

@@ -29,8 +29,8 @@ fn bound(affinity: &SessionAffinity, bench: &Bench) -> Option<usize> {
 /// The request of `bench` goes to its endpoint `at`.
 fn choose(affinity: &SessionAffinity, bench: &Bench, at: usize, others: &[StagePick]) -> Option<Box<dyn Held>> {
     let endpoint = &bench.endpoints()[at];
-    let chosen =
-        Chosen { request: &bench.request, facts: &bench.facts, endpoint, candidate: at, candidates: 3, others };
+    let (request, facts) = (&bench.request, &bench.facts);
+    let chosen = Chosen { request, facts, profile: "default", endpoint, candidate: at, candidates: 3, others };
     affinity.chosen(&chosen, &mut AddedHeaders::new())
 }
 
