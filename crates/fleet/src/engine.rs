@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption, Guard};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use pointsman_core::Nanos;
 
 use crate::LoraInfo;
@@ -106,6 +106,9 @@ impl Signal {
     }
 }
 
+/// A further number and its key.
+type Attribute = (Arc<str>, Arc<Signal>);
+
 /// State of one engine, written by the sources, read by every request.
 #[derive(Debug)]
 pub struct EngineState {
@@ -118,8 +121,8 @@ pub struct EngineState {
     num_blocks: AtomicU64,
     scraped_at: AtomicU64,
     error: Mutex<Option<Arc<str>>>,
-    /// Few, and in most fleets none.
-    attributes: RwLock<Vec<(Arc<str>, f64, Nanos)>>,
+    /// Few, and in most fleets none. The list is replaced when one is read for the first time; known ones are written in place.
+    attributes: ArcSwap<Vec<Attribute>>,
     models: ArcSwapOption<Vec<Arc<str>>>,
     engine: Mutex<Option<Arc<str>>>,
 }
@@ -137,7 +140,7 @@ impl Default for EngineState {
             num_blocks: AtomicU64::new(0),
             scraped_at: AtomicU64::new(0),
             error: Mutex::new(None),
-            attributes: RwLock::default(),
+            attributes: ArcSwap::default(),
             models: ArcSwapOption::empty(),
             engine: Mutex::new(None),
         }
@@ -196,19 +199,30 @@ impl EngineState {
     /// Takes over further numbers, from a page that is not what the engine says of its load, and tells whether any was usable. `until`: up to when they are as new as
     /// they can be, which for a page that is fetched rarely is later than now.
     pub fn note(&self, until: Nanos, attributes: &[(Arc<str>, f64)]) -> bool {
+        let until = Nanos(until.0.max(1));
         let mut usable = false;
-        if attributes.is_empty() {
-            return usable;
-        }
-        let mut kept = self.attributes.write();
         for (key, value) in attributes.iter().filter(|(_, value)| value.is_finite()) {
-            match kept.iter_mut().find(|(known, ..)| known == key) {
-                Some(entry) => (entry.1, entry.2) = (*value, until),
-                None => kept.push((Arc::clone(key), *value, until)),
-            }
+            self.signal(key).write(*value, until);
             usable = true;
         }
         usable
+    }
+
+    /// The place of a further number, made where there is none.
+    fn signal(&self, key: &Arc<str>) -> Arc<Signal> {
+        loop {
+            let known = self.attributes.load();
+            if let Some((_, signal)) = known.iter().find(|(known, _)| known == key) {
+                return Arc::clone(signal);
+            }
+            let new = Arc::new(Signal::default());
+            let grown: Vec<Attribute> = known.iter().cloned().chain([(Arc::clone(key), Arc::clone(&new))]).collect();
+            let before = self.attributes.compare_and_swap(&known, Arc::new(grown));
+            // Another source may have added one meanwhile.
+            if Arc::ptr_eq(&before, &known) {
+                return new;
+            }
+        }
     }
 
     /// Notes that a scrape failed. What was known stays and ages.
@@ -228,7 +242,10 @@ impl EngineState {
     /// A further number by its [`attribute_key`], and when it was read (or until when it was as new as it can be).
     #[must_use]
     pub fn attribute(&self, key: &str) -> Option<(f64, Nanos)> {
-        self.attributes.read().iter().find(|(known, ..)| **known == *key).map(|(_, value, at)| (*value, *at))
+        let known = self.attributes.load();
+        let (_, signal) = known.iter().find(|(known, _)| **known == *key)?;
+        // One that is being written for the first time is not known yet.
+        Some(signal.read()).filter(|(_, at)| at.0 != 0)
     }
 
     /// LoRA adapters; empty when the engine told of none.
@@ -407,6 +424,33 @@ mod tests {
         assert_eq!((engine.scraped_at(), engine.last_error().as_deref()), (Nanos(0), Some("connection refused")));
         assert!(engine.apply(Nanos(7), &Scraped { attributes: vec![(heat, 0.75)], ..Scraped::default() }));
         assert_eq!((engine.attribute("heat/a"), engine.last_error()), (Some((0.75, Nanos(7))), None));
+    }
+
+    #[test]
+    fn a_known_number_is_renewed_in_place_and_a_reader_is_never_in_the_way() {
+        let engine = EngineState::default();
+        engine.note(Nanos(5), &[("heat/a".into(), 0.5)]);
+        let reader = engine.attributes.load();
+        engine.note(Nanos(6), &[("heat/a".into(), 0.75)]);
+        assert!(Arc::ptr_eq(&reader, &engine.attributes.load()));
+        engine.note(Nanos(7), &[("cost/".into(), 2.0)]);
+        assert_eq!((reader.len(), engine.attributes.load().len()), (1, 2));
+        assert_eq!(engine.attribute("heat/a"), Some((0.75, Nanos(6))));
+    }
+
+    #[test]
+    fn sources_that_note_new_numbers_at_the_same_time_lose_none() {
+        let engine = EngineState::default();
+        let note = |source: usize| {
+            for n in 0..50 {
+                engine
+                    .note(Nanos(1), &[(attribute_key(&n.to_string(), ""), 1.0), (format!("{source}/{n}").into(), 2.0)]);
+            }
+        };
+        std::thread::scope(|threads| (0..4).for_each(|source| drop(threads.spawn(move || note(source)))));
+        let (all, known) = (engine.attributes.load(), |key: &str| engine.attribute(key).is_some());
+        assert_eq!(all.len(), 50 + 4 * 50);
+        assert!(all.iter().all(|(key, _)| known(key)));
     }
 
     #[test]
