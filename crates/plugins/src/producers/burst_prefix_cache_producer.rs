@@ -109,14 +109,14 @@ impl Batcher for BurstPrefixCacheProducer {
     }
 }
 
-/// The blocks of all prompts of a request, one after the other.
+/// The blocks of all prompts of a request, one after the other. Each stands for all before it, those of earlier prompts too.
 fn blocks(request: &Request) -> Box<[BlockHash]> {
     let seed = chain_seed(&request.target_model, &request.cache_salt);
-    let (mut all, mut one) = (Vec::new(), Vec::new());
+    let mut all: Vec<BlockHash> = Vec::new();
     for prompt in &request.prompts {
-        one.clear();
-        chain(seed, &prompt.contents, &mut one);
-        all.extend_from_slice(&one);
+        // Told from the same blocks in one prompt.
+        let from = all.last().map_or(seed, |last| last.0 ^ seed);
+        chain(from, &prompt.contents, &mut all);
     }
     all.into()
 }
@@ -293,6 +293,21 @@ mod tests {
         let alone = join(&bench, &burst, &prompt(7), 5).expect("held");
         assert_eq!(said(&mut bench, &alone, column), None);
         assert!(join(&bench, &burst, &Request::default(), 5).is_none());
+    }
+
+    #[test]
+    fn the_second_of_several_prompts_is_nothing_in_common_where_the_first_differs() {
+        let (mut bench, column) = bench();
+        let mut burst = producer(10, column);
+        burst.assigning.min_colocate_blocks = 2;
+        let several = |contents: [u64; 2]| {
+            let prompts = contents.map(|c| PromptBlocks { tokens: 64, contents: vec![c] }).to_vec();
+            Request { prompts, target_model: "m".into(), ..Request::default() }
+        };
+        let join = |contents| join(&bench, &burst, &several(contents), 5).expect("held");
+        let [one, other, equal, again] = [join([1, 9]), join([2, 9]), join([3, 9]), join([3, 9])];
+        assert_eq!([&one, &other].map(|j| said(&mut bench, j, column)), [None, None]);
+        assert_eq!([&equal, &again].map(|j| said(&mut bench, j, column)), [Some(vec![2, 0]), Some(vec![2, 0])]);
     }
 
     #[test]

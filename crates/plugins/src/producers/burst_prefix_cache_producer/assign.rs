@@ -11,7 +11,7 @@
 use pointsman_core::BlockHash;
 use pointsman_scheduling::Candidate;
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 /// Where prompts can go.
@@ -52,24 +52,21 @@ pub(super) struct Assigning {
 
 /// What a replica was given.
 #[derive(Clone, Default)]
-struct Given<'p> {
+struct Given {
     load: usize,
     members: usize,
-    prompts: Vec<&'p [BlockHash]>,
+    /// All blocks of its prompts; empty where nobody asks.
+    blocks: HashSet<BlockHash>,
 }
 
-impl Given<'_> {
-    /// Leading blocks of a prompt that it has already.
+impl Given {
+    /// Leading blocks of a prompt that it has already. It has a block only with all that come before it, so this is found by bisection.
     fn shares(&self, prompt: &[BlockHash]) -> usize {
-        self.prompts.iter().map(|have| shared(have, prompt)).max().unwrap_or(0)
+        prompt.partition_point(|block| self.blocks.contains(block))
     }
 }
 
-fn shared(a: &[BlockHash], b: &[BlockHash]) -> usize {
-    a.iter().zip(b).take_while(|(a, b)| a == b).count()
-}
-
-/// For each prompt (its block hashes; one without any is skipped) the replica it goes to.
+/// For each prompt (its block hashes, each of which stands for all blocks up to its own; one without any is skipped) the replica it goes to.
 pub(super) fn assign(prompts: &[&[BlockHash]], replicas: &[Replica], how: Assigning) -> Vec<Option<usize>> {
     let mut assigned = vec![None; prompts.len()];
     if replicas.is_empty() {
@@ -95,21 +92,22 @@ pub(super) fn assign(prompts: &[&[BlockHash]], replicas: &[Replica], how: Assign
             let (now, later) = left.split_at(take);
             now.iter().for_each(|m| assigned[*m] = Some(r));
             left = later;
-            place(&mut given[r], prompt, take, how.balance);
+            place(&mut given[r], prompt, take, how);
         }
     }
     assigned
 }
 
-fn place<'p>(given: &mut Given<'p>, prompt: &'p [BlockHash], members: usize, balance: Balance) {
-    let shares = given.shares(prompt);
+fn place(given: &mut Given, prompt: &[BlockHash], members: usize, how: Assigning) {
     given.members += members;
-    given.load += match balance {
-        Balance::Requests => members,
-        Balance::Blocks => prompt.len() - shares,
-    };
-    if shares < prompt.len() {
-        given.prompts.push(prompt);
+    let by_blocks = how.balance == Balance::Blocks;
+    if !by_blocks {
+        given.load += members;
+    }
+    if by_blocks || how.min_colocate_blocks > 0 {
+        let new = &prompt[given.shares(prompt)..];
+        given.load += if by_blocks { new.len() } else { 0 };
+        given.blocks.extend(new);
     }
 }
 
@@ -150,14 +148,15 @@ fn units<'g, 'p>(groups: &'g [Group<'p>], min_colocate: usize) -> Vec<&'g Group<
 }
 
 /// The replica that has the most of a prompt's leading blocks, of those that may take more.
-fn colocated(given: &[Given<'_>], prompt: &[BlockHash], share: usize, how: Assigning) -> Option<usize> {
-    let room = |g: &Given<'_>| g.load < share && g.members < how.max_per_replica;
-    let shares = given.iter().enumerate().filter(|(_, g)| room(g)).map(|(r, g)| (g.shares(prompt), Reverse(r)));
-    shares.filter(|(blocks, _)| *blocks >= how.min_colocate_blocks).max().map(|(_, Reverse(r))| r)
+fn colocated(given: &[Given], prompt: &[BlockHash], share: usize, how: Assigning) -> Option<usize> {
+    let room = |g: &Given| g.load < share && g.members < how.max_per_replica;
+    let last = prompt.get(how.min_colocate_blocks.checked_sub(1)?)?;
+    let near = given.iter().enumerate().filter(|(_, g)| room(g) && g.blocks.contains(last));
+    near.map(|(r, g)| (g.shares(prompt), Reverse(r))).max().map(|(_, Reverse(r))| r)
 }
 
 /// The least loaded replica of those below the limit, else of all.
-fn least(given: &[Given<'_>], replicas: &[Replica], limit: usize) -> usize {
+fn least(given: &[Given], replicas: &[Replica], limit: usize) -> usize {
     let order = |a: &usize, b: &usize| {
         let full = |r: usize| given[r].members >= limit;
         let (x, y) = (&replicas[*a], &replicas[*b]);
@@ -241,7 +240,67 @@ mod tests {
         assert_eq!(assigned(&["a", "a"], &[f64::INFINITY, 3.0], PLAIN), [Some(1), Some(1)]);
     }
 
+    /// As [`assign`], with every prompt compared to all that were placed before, block by block.
+    fn plainly(prompts: &[&[BlockHash]], replicas: &[Replica], how: Assigning) -> Vec<Option<usize>> {
+        let shared = |a: &[BlockHash], b: &[BlockHash]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
+        let mut assigned = vec![None; prompts.len()];
+        let groups = groups(prompts);
+        let units = units(&groups, how.min_colocate_blocks);
+        let weight = |g: &Group<'_>| if how.balance == Balance::Requests { g.1.len() } else { g.0.len() };
+        let share = units.iter().map(|unit| weight(unit)).sum::<usize>().div_ceil(replicas.len());
+        let mut given = vec![Given::default(); replicas.len()];
+        let mut placed: Vec<Vec<&[BlockHash]>> = vec![Vec::new(); replicas.len()];
+        for (prompt, members) in units {
+            let mut left = &members[..];
+            while !left.is_empty() {
+                let has = |r: usize| placed[r].iter().map(|have| shared(have, prompt)).max().unwrap_or(0);
+                let first = how.min_colocate_blocks > 0 && left.len() == members.len();
+                let room = |r: &usize| given[*r].load < share && given[*r].members < how.max_per_replica;
+                let near = (0..replicas.len()).filter(|r| first && room(r) && has(*r) >= how.min_colocate_blocks);
+                let r = near.max_by_key(|r| (has(*r), Reverse(*r)));
+                let r = r.unwrap_or_else(|| least(&given, replicas, how.max_per_replica));
+                let room = how.max_per_replica.saturating_sub(given[r].members);
+                let take = if room == 0 { 1 } else { room.min(left.len()) };
+                let new = prompt.len() - has(r);
+                given[r].members += take;
+                given[r].load += if how.balance == Balance::Requests { take } else { new };
+                placed[r].push(prompt);
+                left[..take].iter().for_each(|m| assigned[*m] = Some(r));
+                left = &left[take..];
+            }
+        }
+        assigned
+    }
+
+    #[test]
+    fn a_thousand_prompts_under_one_long_beginning_are_placed_without_comparing_them_all() {
+        // Compared one by one, these are some billions of comparisons of blocks.
+        let long = |n: u64| (0..4_000).map(BlockHash).chain([BlockHash(1_000_000 + n)]).collect::<Vec<BlockHash>>();
+        let prompts: Vec<Vec<BlockHash>> = (0..1_000).map(long).collect();
+        let slices: Vec<&[BlockHash]> = prompts.iter().map(|p| &p[..]).collect();
+        let how = Assigning { min_colocate_blocks: 1, balance: Balance::Blocks, ..PLAIN };
+        let got = assign(&slices, &replicas(&[0.0]), how);
+        assert_eq!(got, vec![Some(0); 1_000]);
+    }
+
     proptest! {
+        #[test]
+        fn it_is_what_comparing_all_prompts_gives(
+            words in prop::collection::vec("[ab]{0,5}", 0..30),
+            running in prop::collection::vec(0.0..3.0f64, 1..5),
+            limit in prop::option::of(1usize..4),
+            colocate in 0usize..4,
+            by_blocks: bool,
+        ) {
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let balance = if by_blocks { Balance::Blocks } else { Balance::Requests };
+            let how = Assigning { max_per_replica: limit.unwrap_or(usize::MAX), min_colocate_blocks: colocate, balance };
+            let prompts = prompts(&words);
+            let slices: Vec<&[BlockHash]> = prompts.iter().map(|p| &p[..]).collect();
+            let replicas = replicas(&running);
+            prop_assert_eq!(assign(&slices, &replicas, how), plainly(&slices, &replicas, how));
+        }
+
         #[test]
         fn equal_prompts_stay_together_without_a_limit_and_limits_are_kept_while_they_can_be(
             words in prop::collection::vec("[ab]{0,3}", 0..40),
