@@ -31,8 +31,17 @@ impl std::fmt::Debug for Shadow {
     }
 }
 
+/// How the two choices compare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Agreement {
+    Same,
+    Tied,
+    Different,
+    Nobody,
+}
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct Agreement {
+struct By {
     agreement: &'static str,
 }
 
@@ -43,15 +52,30 @@ struct At {
 }
 
 /// How the two choices compare; sums over all requests for which both found an endpoint.
-#[derive(Default)]
 pub(crate) struct Counts {
-    decisions: Family<Agreement, Counter>,
-    sums: Family<At, Counter<f64, AtomicU64>>,
+    decisions: Family<By, Counter>,
+    sums: Family<At, Sum>,
+    /// The decisions by [`Agreement`]; a request counts here, and looks nothing up.
+    by: [Counter; 4],
+    /// The sums by choice and signal.
+    at: [[Sum; 4]; 2],
 }
 
+type Sum = Counter<f64, AtomicU64>;
+
+/// In the order of [`Agreement`].
 const AGREEMENTS: [&str; 4] = ["same", "tied", "different", "nobody"];
 const CHOICES: [&str; 2] = ["live", "shadow"];
 const SIGNALS: [&str; 4] = ["predicted_cached_tokens", "waiting", "running", "in_flight"];
+
+impl Default for Counts {
+    fn default() -> Self {
+        let (decisions, sums) = (Family::<By, Counter>::default(), Family::<At, Sum>::default());
+        let by = AGREEMENTS.map(|agreement| decisions.get_or_create_owned(&By { agreement }));
+        let at = CHOICES.map(|choice| SIGNALS.map(|signal| sums.get_or_create_owned(&At { choice, signal })));
+        Self { decisions, sums, by, at }
+    }
+}
 
 impl Counts {
     pub(crate) fn register(&self, registry: &mut Registry) {
@@ -62,8 +86,8 @@ impl Counts {
         registry.register("pointsman_shadow_chosen", help, self.sums.clone());
     }
 
-    fn decided(&self, agreement: &'static str) -> u64 {
-        self.decisions.get_or_create(&Agreement { agreement }).get()
+    fn decided(&self, agreement: Agreement) {
+        self.by[agreement as usize].inc();
     }
 }
 
@@ -85,27 +109,30 @@ impl Shadow {
         let scheduled = self.compiled.scheduler.schedule(&cycle, all, &mut rng, &*pool.clock);
         let run = scheduled.primary_run().filter(|run| !run.picked.is_empty());
         let Some(run) = run else {
-            self.counts.decisions.get_or_create(&Agreement { agreement: "nobody" }).inc();
+            self.counts.decided(Agreement::Nobody);
             return Shadowed { endpoint: None, differs: true };
         };
         let pick = run.picked[0];
         let agreement = match pick {
-            _ if pick == live => "same",
-            _ if run.ties.contains(&live) => "tied",
-            _ => "different",
+            _ if pick == live => Agreement::Same,
+            _ if run.ties.contains(&live) => Agreement::Tied,
+            _ => Agreement::Different,
         };
-        self.counts.decisions.get_or_create(&Agreement { agreement }).inc();
+        self.counts.decided(agreement);
         let tokens = request.prompt_tokens();
         let held = facts.any::<PrefixMatch>().and_then(|p| p.get(pick as usize)).map_or(0, |p| p.tokens(tokens));
-        for (choice, candidate, cached) in [("live", live, cached), ("shadow", pick, held)] {
+        for (sums, (candidate, cached)) in self.counts.at.iter().zip([(live, cached), (pick, held)]) {
             let c: &Candidate<'_> = &all.all[candidate as usize];
             let values = [cached as f64, c.waiting().unwrap_or(0.0), c.running().unwrap_or(0.0), c.in_flight as f64];
-            for (signal, value) in SIGNALS.into_iter().zip(values).filter(|(_, value)| *value > 0.0) {
-                self.counts.sums.get_or_create(&At { choice, signal }).inc_by(value);
+            for (sum, value) in sums.iter().zip(values).filter(|(_, value)| *value > 0.0) {
+                sum.inc_by(value);
             }
         }
         let endpoint = all.all[pick as usize].endpoint;
-        Shadowed { endpoint: Some(Arc::clone(endpoint.meta.host_port_shared())), differs: agreement == "different" }
+        Shadowed {
+            endpoint: Some(Arc::clone(endpoint.meta.host_port_shared())),
+            differs: agreement == Agreement::Different,
+        }
     }
 }
 
@@ -128,22 +155,19 @@ impl Pool {
     pub fn shadow_report(&self) -> Option<Value> {
         let shadow = self.shadow.load_full()?;
         let counts = &shadow.counts;
-        let by: Vec<(&str, u64)> = AGREEMENTS.iter().map(|a| (*a, counts.decided(a))).collect();
-        let all: u64 = by.iter().map(|(_, n)| n).sum();
-        let compared = all - by[3].1;
+        let [same, tied, different, nobody] = counts.by.each_ref().map(Counter::get);
+        let compared = same + tied + different;
+        let all = compared + nobody;
         let share = |n: u64| if all == 0 { Value::Null } else { json!(n as f64 / all as f64) };
-        let mean = |choice: &'static str| {
-            let of = |signal: &'static str| {
-                let sum = counts.sums.get_or_create(&At { choice, signal }).get();
-                if compared == 0 { Value::Null } else { json!(sum / compared as f64) }
-            };
-            Value::Object(SIGNALS.into_iter().map(|s| (s.to_owned(), of(s))).collect())
+        let mean = |sums: &[Sum; 4]| {
+            let of = |sum: &Sum| if compared == 0 { Value::Null } else { json!(sum.get() / compared as f64) };
+            Value::Object(SIGNALS.into_iter().zip(sums).map(|(s, sum)| (s.to_owned(), of(sum))).collect())
         };
-        let [live, shadowed] = CHOICES.map(mean);
+        let [live, shadowed] = counts.at.each_ref().map(mean);
         Some(json!({
             "decisions": all,
-            "same": by[0].1, "tied": by[1].1, "different": by[2].1, "nobody": by[3].1,
-            "different_share": share(by[2].1),
+            "same": same, "tied": tied, "different": different, "nobody": nobody,
+            "different_share": share(different),
             "mean": {"live": live, "shadow": shadowed},
             "config": shadow.compiled.effective,
         }))

@@ -135,6 +135,9 @@ schedulingProfiles:
 #[test]
 fn shadow_profiles_are_compared_and_have_no_effect() {
     let bench = fleet();
+    // Made with the pool, so that no request looks for them.
+    let series = |name: &str| bench.page().lines().filter(|l| l.starts_with(name)).count();
+    assert_eq!((series("pointsman_shadow_decisions_total{"), series("pointsman_shadow_chosen_total{")), (4, 8));
     assert!(bench.pool.shadow(SHADOW.as_bytes(), true, DefaultProfile::Epp, &mut Faults::new()));
     let first = bench.prompt(&prompt(1)).expect("routed");
     let home = served(&first);
