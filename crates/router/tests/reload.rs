@@ -120,6 +120,29 @@ fn what_a_plugin_learned_goes_with_it() {
     assert_eq!(expected(&bench, 1), 0);
 }
 
+#[test]
+fn a_prefix_index_that_is_gone_takes_its_series_along() {
+    let bench = fleet();
+    let named = |name: &str| {
+        let producer = format!("- {{type: approx-prefix-cache-producer, name: {name}}}\n");
+        let scorer = format!("prefix-cache-scorer\n  parameters: {{prefixMatchInfoProducerName: {name}}}\n");
+        let document = BEFORE.replacen("prefix-cache-scorer\n", &scorer, 1);
+        document.replacen("plugins:\n", &format!("plugins:\n{producer}"), 1)
+    };
+    let series = |name: &str| {
+        let page = bench.page();
+        let all = page.lines().filter(|l| l.contains("prefix_") && l.contains(&format!("plugin_name=\"{name}\"")));
+        all.filter(|l| !l.contains("plugin_duration")).count()
+    };
+    assert!(matches!(reload(&bench.pool, &named("one")), Reloaded::Applied { .. }));
+    assert_eq!(expected(&bench, 1), 0);
+    assert!(series("one") > 4);
+    assert!(matches!(reload(&bench.pool, &named("two")), Reloaded::Applied { .. }));
+    bench.pool.housekeeping();
+    assert!(series("two") > 4);
+    assert_eq!(series("one"), 0, "{}", bench.page());
+}
+
 /// Profiles that prefer a short queue to everything else.
 const SHADOW: &str = "
 plugins:

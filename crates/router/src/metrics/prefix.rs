@@ -28,6 +28,10 @@ struct Series {
     predicted: Histogram,
 }
 
+fn labels_of(producer: &ApproxPrefixCacheProducer) -> Plugin {
+    Plugin { plugin_name: producer.name.to_string(), plugin_type: producer.type_name }
+}
+
 type Histograms = Family<Plugin, Histogram, fn() -> Histogram>;
 
 /// See the [module](self).
@@ -85,10 +89,11 @@ impl PrefixMetrics {
         m
     }
 
+    /// Takes up the series of these producers, and takes away those of all others.
     pub(super) fn follow(&self, producers: &[Arc<ApproxPrefixCacheProducer>]) {
         let mut followed = HashMap::new();
         for producer in producers {
-            let l = Plugin { plugin_name: producer.name.to_string(), plugin_type: producer.type_name };
+            let l = labels_of(producer);
             let series = Series {
                 producer: Arc::clone(producer),
                 size: self.size.get_or_create_owned(&l),
@@ -99,7 +104,14 @@ impl PrefixMetrics {
             };
             followed.insert(Arc::clone(&producer.name), series);
         }
-        self.followed.store(Arc::new(followed));
+        let before = self.followed.swap(Arc::new(followed));
+        let stays = |labels: &Plugin| self.followed.load().values().any(|s| labels_of(&s.producer) == *labels);
+        for labels in before.values().map(|s| labels_of(&s.producer)).filter(|labels| !stays(labels)) {
+            self.size.remove(&labels);
+            for family in [&self.ratio, &self.bytes, &self.prompt, &self.predicted] {
+                family.remove(&labels);
+            }
+        }
     }
 
     pub(super) fn refresh(&self) {
