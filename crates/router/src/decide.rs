@@ -2,7 +2,7 @@
 
 use crate::metrics::RequestSeries;
 use crate::pool::Pool;
-use crate::prepare::{Ahead, Known};
+use crate::prepare::{Ahead, Joining, Known};
 use crate::read::Reading;
 use crate::resolve::{Located, Resolved, Rewrite, locate, resolve};
 use crate::routed::{Routed, RoutedParts};
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use pointsman_core::{ErrorCode, Nanos, Refusal, xxh64};
 use pointsman_fleet::Snapshot;
 use pointsman_scheduling::record::{Decision, Outcome, ProfileRecord, Shadowed, Signals, Steps};
-use pointsman_scheduling::{Candidate, Cycle, Facts, PrefixMatch, Producer, Scheduled, Scope, StagePick};
+use pointsman_scheduling::{Candidate, Cycle, Facts, PrefixMatch, Scheduled, Scope, StagePick, Timing};
 use pointsman_wire::body::{Api, splice};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ struct Understood {
     facts: Facts,
     series: Arc<RequestSeries>,
     /// What plugins that held it back have to say.
-    joined: Vec<Box<dyn Producer>>,
+    joined: Vec<Joining>,
 }
 
 /// Everything a record is made of but the profiles.
@@ -103,8 +103,10 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     let now = laps.then;
     let located = locate(&fleet, &reading.head, &resolved.request.target_model, now, pool.stale_after);
     let mut facts = reading.active.compiled.columns.facts();
+    let mut then = pool.clock.now();
     for hook in &reading.active.compiled.request_hooks {
         hook.request(&mut resolved.request, &mut facts);
+        then = observe(&pool, &*hook.timing, then);
     }
     let series = pool.metrics.series(&resolved.request);
     if reading.has_body() {
@@ -112,6 +114,13 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     }
     steps.resolve = laps.lap();
     schedule(&reading, Understood { resolved, facts, series, joined }, &fleet, &located, laps, steps)
+}
+
+/// Observes how long a call took that began `then`, and says when it ended.
+fn observe(pool: &Pool, timing: &dyn Timing, then: Nanos) -> Nanos {
+    let now = pool.clock.now();
+    timing.observe(now.since(then).as_nanos() as f64 / 1e9);
+    now
 }
 
 /// Refuses what was not read to its end.
@@ -179,14 +188,13 @@ fn schedule(
 
     // Gather.
     let mut then = laps.then;
-    for producer in &joined {
-        producer.produce(&request, all, now, &mut facts);
+    for Joining { says, timing } in &joined {
+        says.produce(&request, all, now, &mut facts);
+        then = observe(pool, &**timing, then);
     }
     for producer in &compiled.producers {
         producer.produce(&request, all, now, &mut facts);
-        let after = pool.clock.now();
-        producer.timing.observe(after.since(then).as_nanos() as f64 / 1e9);
-        then = after;
+        then = observe(pool, &*producer.timing, then);
     }
     steps.gather = laps.lap();
 
@@ -196,7 +204,7 @@ fn schedule(
     for admitter in &compiled.admitters {
         let then = pool.clock.now();
         let admitted = admitter.admit(&cycle, all);
-        admitter.timing.observe(pool.clock.now().since(then).as_nanos() as f64 / 1e9);
+        observe(pool, &*admitter.timing, then);
         if let Err(refusal) = admitted {
             return Err(refuse(pool, &series, sketch(steps), refusal, fleet, Box::default(), laps.trace));
         }
@@ -235,7 +243,8 @@ fn schedule(
         return Err(refuse(pool, &series, sketch(steps), refusal, fleet, profiles, laps.trace));
     };
 
-    let held = facts.any::<PrefixMatch>().and_then(|p| p.get(run.picked[0] as usize));
+    let held = facts.any::<PrefixMatch>().and_then(|p| p.get(run.picked[0] as usize)).copied();
+    let predicted = held.map_or(0, |m| m.tokens(tokens));
     let enough = || {
         let handler = &compiled.scheduler.handler;
         let held = held.is_none_or(|m| m.matched > 0);
@@ -248,8 +257,13 @@ fn schedule(
 
     let shadow = pool.shadow.load();
     let shadowed = shadow.as_ref().map(|shadow| {
-        let held = held.map_or(0, |m| m.tokens(tokens));
-        Box::new(shadow.compare(pool, (compiled, &facts), (&request, all), (now, cycle.seed), (run.picked[0], held)))
+        Box::new(shadow.compare(
+            pool,
+            (compiled, &facts),
+            (&request, all),
+            (now, cycle.seed),
+            (run.picked[0], predicted),
+        ))
     });
 
     // Send.
@@ -260,8 +274,6 @@ fn schedule(
     };
     let hashes = pool.record_block_hashes.then(|| salted(&facts));
     let places: Vec<u32> = located.candidates.iter().map(|c| c.index).collect();
-    let predicted =
-        facts.any::<PrefixMatch>().and_then(|p| p.get(run.picked[0] as usize)).map_or(0, |p| p.tokens(tokens));
     let endpoint = &fleet.endpoints[places[run.picked[0] as usize] as usize];
     let others: Vec<StagePick> = answer
         .others

@@ -217,6 +217,9 @@ fn timed(mut compiled: Compiled, metrics: &Metrics) -> Compiled {
     for p in &mut compiled.producers {
         p.timing = time("DataProducer", &p.type_name, &p.name);
     }
+    for b in &mut compiled.batchers {
+        b.timing = time("DataProducer", &b.type_name, &b.name);
+    }
     for h in &mut compiled.request_hooks {
         h.timing = time("RequestHeader", &h.type_name, &h.name);
     }

@@ -18,7 +18,7 @@ use crate::resolve::{Resolved, locate, resolve};
 use bytes::Bytes;
 use pointsman_core::{Nanos, Refusal};
 use pointsman_plugins::producers::token_producer::render::{self, RenderError, Rendering};
-use pointsman_scheduling::{Producer, Scope};
+use pointsman_scheduling::{Producer, Scope, Timing};
 use pointsman_wire::body::ParsedBody;
 use std::future::Future;
 use std::pin::Pin;
@@ -71,12 +71,20 @@ pub(crate) enum Known {
     Request(Result<Resolved, (Refusal, Arc<str>)>),
 }
 
+/// A plugin that held the request back.
+pub(crate) struct Joining {
+    /// What it has to say when the wait is over.
+    pub(crate) says: Box<dyn Producer>,
+    /// Durations of its calls.
+    pub(crate) timing: Arc<dyn Timing>,
+}
+
 /// What came of the waits.
 #[derive(Default)]
 pub(crate) struct Ahead {
     pub(crate) known: Known,
     /// What plugins that held the request back have to say.
-    pub(crate) joined: Vec<Box<dyn Producer>>,
+    pub(crate) joined: Vec<Joining>,
     rendered: bool,
     held: bool,
     /// When the first wait began, and how long all took together.
@@ -149,7 +157,7 @@ impl Reading {
         for batcher in &self.active.compiled.batchers {
             if let Some(joined) = batcher.join(request, all, now) {
                 until = until.max(Some(joined.until));
-                ahead.joined.push(joined.then);
+                ahead.joined.push(Joining { says: joined.then, timing: Arc::clone(&batcher.timing) });
             }
         }
         let wait = timer.until(until?);

@@ -212,6 +212,9 @@ fn equal_prompts_are_held_for_the_window_and_go_to_one_endpoint() {
         routed.finish(Termination::Natural, None);
     }
     assert!(chosen.iter().all(|c| c.iter().all(|e| *e == c[0])), "{chosen:?}");
+    let page = bench.page();
+    let calls = |l: &&str| l.contains("plugin_duration_seconds_count") && l.contains("\"burst-prefix-cache-producer\"");
+    assert!(page.lines().find(calls).is_some_and(|l| l.ends_with(" 11")), "{page}");
     let distinct: std::collections::BTreeSet<&String> = chosen.iter().map(|c| &c[0]).collect();
     assert_eq!(distinct.len(), 3, "three prompts on three of four endpoints: {chosen:?}");
 }

@@ -121,6 +121,17 @@ fn what_a_plugin_learned_goes_with_it() {
 }
 
 #[test]
+fn what_sees_a_request_before_its_decision_is_timed_as_all_plugins_are() {
+    let bench =
+        bench(&["a"], DefaultProfile::Epp, &BEFORE.replacen("plugins:\n", "plugins:\n- type: agent-identity\n", 1));
+    assert_eq!(expected(&bench, 1), 0);
+    let page = bench.page();
+    let calls = |l: &&str| l.starts_with("llm_d_epp_plugin_duration_seconds_count{extension_point=\"RequestHeader\"");
+    let calls: Vec<&str> = page.lines().filter(calls).collect();
+    assert!(calls.len() == 1 && calls[0].ends_with(" 1"), "{calls:?}");
+}
+
+#[test]
 fn a_prefix_index_that_is_gone_takes_its_series_along() {
     let bench = fleet();
     let named = |name: &str| {
