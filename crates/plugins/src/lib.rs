@@ -8,6 +8,7 @@
 pub mod admission;
 mod attribute;
 pub mod build;
+mod by_slot;
 mod compile;
 pub mod data_layer;
 pub mod deciders;
@@ -16,6 +17,7 @@ pub mod filters;
 pub mod fuzzing;
 pub mod hooks;
 pub mod learned;
+mod lru;
 pub mod parsers;
 pub mod pickers;
 pub mod presets;

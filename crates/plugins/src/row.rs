@@ -1,9 +1,14 @@
 //! What the registration table says of a plugin type: everything there is to say about it.
 
 use crate::build::{Build, Instance};
-use pointsman_config::Param;
 pub use pointsman_config::{Kind, Stability};
+use pointsman_config::{Param, ParamKind};
 use pointsman_scheduling::DataKind;
+
+/// The parameter that names whoever says which prefixes match.
+pub(crate) const PREFIX_PRODUCER: Param =
+    Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the prefix matches.")
+        .default("\"approx-prefix-cache-producer\"");
 
 /// One plugin type. Decoding, validation, `check` and the reference documentation are made from these rows.
 #[derive(Clone, Copy)]

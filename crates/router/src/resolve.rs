@@ -7,6 +7,7 @@ use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::record::Reason;
 use pointsman_scheduling::{Candidate, MediaItem, PromptBlocks, Request};
 use pointsman_wire::body::{Api, Feature, ParsedBody};
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,7 +67,7 @@ pub(crate) fn resolve(reading: &Reading, parsed: Option<ParsedBody>) -> Result<R
         fairness_id: fairness.unwrap_or(headers::DEFAULT_FAIRNESS_ID).into(),
         size_bytes: reading.bytes,
         prompts: parsed.prompts.into_iter().map(|p| PromptBlocks { tokens: p.tokens, contents: p.contents }).collect(),
-        items: parsed.features.iter().map(item).collect(),
+        items: distinct(&parsed.features),
         block_tokens: reading.block_tokens,
         cache_salt: parsed.cache_salt.as_deref().unwrap_or_default().into(),
         max_output_tokens: parsed.max_output_tokens,
@@ -76,8 +77,19 @@ pub(crate) fn resolve(reading: &Reading, parsed: Option<ParsedBody>) -> Result<R
     Ok(Resolved { request, stream: parsed.stream, rewrite: rewritten })
 }
 
-fn item(feature: &Feature) -> MediaItem {
-    MediaItem { modality: (&*feature.modality).into(), hash: xxh64(feature.hash.as_bytes()) }
+/// The items of a request, each once, in order.
+fn distinct(features: &[Feature]) -> Vec<MediaItem> {
+    let mut seen = HashSet::with_capacity(features.len());
+    let mut items: Vec<MediaItem> = Vec::new();
+    for feature in features {
+        let hash = xxh64(feature.hash.as_bytes());
+        if seen.insert(hash) {
+            let before = items.last().filter(|before| *before.modality == *feature.modality);
+            let modality = before.map_or_else(|| (&*feature.modality).into(), |before| Arc::clone(&before.modality));
+            items.push(MediaItem { modality, hash });
+        }
+    }
+    items
 }
 
 /// The endpoints a request may go to, and those it may not with the reason.

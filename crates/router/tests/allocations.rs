@@ -86,3 +86,48 @@ fn a_trace_that_is_not_sampled_or_not_exported_allocates_nothing() {
     assert_eq!((unsampled, unexported), (untraced, untraced));
     assert!(allocations(10, Some(Tracer::new(Sampler::AlwaysOn, Some(Box::new(Nowhere))))) > untraced);
 }
+
+#[test]
+fn images_that_endpoints_hold_are_counted_without_an_allocation_for_each() {
+    let states = Arc::<LearnedStates>::default();
+    let options =
+        CompileOptions { allow_experimental: false, default: DefaultProfile::Serve, states: Arc::clone(&states) };
+    let config = "plugins: [{type: mm-embeddings-cache-producer}, {type: random-picker}]";
+    let compiled = compile(config.as_bytes(), &options, &mut Faults::new()).expect("it compiles");
+    let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
+    let pool =
+        Pool::new(PoolOptions { clock, states, stale_after: Duration::ZERO, ..PoolOptions::default() }, compiled);
+    pool.fleet.upsert(EndpointMeta::new(EndpointName::new("default", "e"), "10.0.0.1", 8000));
+    let decide = |first: usize| {
+        let mut reading = pool.begin(RequestHead {
+            transport: "gateway",
+            method: "POST".into(),
+            path: "/v1/chat/completions".into(),
+            headers: Arc::new([]),
+            received: Nanos(1_000_000_000),
+            subset: None,
+        });
+        let image = |n| format!("{{\"type\":\"image_url\",\"image_url\":{{\"url\":\"https://example.com/{n:06}\"}}}}");
+        let images: Vec<String> = (first..first + IMAGES).map(image).collect();
+        let content = images.join(",");
+        reading.push(Bytes::from(format!(
+            "{{\"model\":\"m\",\"messages\":[{{\"role\":\"user\",\"content\":[{content}]}}]}}"
+        )));
+        let mut routed = None;
+        let count = allocation_counter::measure(|| routed = Some(reading.decide().expect("routed"))).count_total;
+        routed.expect("just set").dispatched();
+        count
+    };
+    // Series are made on first use.
+    for _ in 0..3 {
+        decide(0);
+    }
+    let (known, unknown) = (decide(0), decide(1_000));
+    let page = pool.metrics.render(&pool.fleet.snapshot(), Nanos(2_000_000_000), false);
+    let hits = page.lines().find(|l| l.starts_with("llm_d_epp_encoder_cache_hits_total{")).expect("a series");
+    assert!(hits.ends_with(&format!(" {}", 3 * IMAGES)), "{hits}");
+    assert!(known <= unknown + 10, "{known} allocations for {IMAGES} images that are held, {unknown} where none is");
+}
+
+/// Images in a request.
+const IMAGES: usize = 200;

@@ -80,7 +80,8 @@ impl Bench {
 
     fn image(&self) -> Result<Routed, Refused> {
         let image = json!({"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}});
-        let body = json!({"model": "m", "messages": [{"role": "user", "content": [image]}]});
+        // An item counts once.
+        let body = json!({"model": "m", "messages": [{"role": "user", "content": [image, image]}]});
         self.send("/v1/chat/completions", &[], &body)
     }
 

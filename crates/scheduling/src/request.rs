@@ -40,7 +40,7 @@ pub struct Request {
     pub size_bytes: u64,
     /// The prompts; empty when the path has none or nobody asked for tokens.
     pub prompts: Vec<PromptBlocks>,
-    /// Multimodal items of the prompts, in order.
+    /// Multimodal items of the prompts, each content once, in order.
     pub items: Vec<MediaItem>,
     /// Tokens in a block of `prompts`.
     pub block_tokens: u32,

@@ -7,7 +7,7 @@
 //! their `Wart:` lines.
 
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Need, PREFIX_PRODUCER, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_scheduling::{ColumnId, DataKind, Decider, Facts, PrefixMatch, Request};
 use std::sync::Arc;
@@ -47,8 +47,7 @@ pub const ROW: Row = Row {
         )
         .default("0"),
         Param::new("promptTokens", ParamKind::COUNT, "Tokens that a prompt must have for that.").default("0"),
-        Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the matches.")
-            .default("\"approx-prefix-cache-producer\""),
+        PREFIX_PRODUCER,
     ],
     needs: &[
         Need::named(DataKind::PrefixMatch, "prefixMatchInfoProducerName"),

@@ -6,7 +6,7 @@
 //! Source: plugin specification 5.5.
 
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Need, PREFIX_PRODUCER, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_scheduling::record::Reason;
 use pointsman_scheduling::{ColumnId, Cycle, DataKind, Filter, InFlightTokens, LatencyPrediction, PrefixMatch, Scope};
@@ -114,8 +114,7 @@ pub const ROW: Row = Row {
             "Tokens per second of prompt that an engine computes at best, for `prefillThroughput`.",
         )
         .default("15928"),
-        Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the matches.")
-            .default("\"approx-prefix-cache-producer\""),
+        PREFIX_PRODUCER,
         Param::new("latencyPredictionInfoProducerName", ParamKind::String, "Producer of the predictions.")
             .default("\"predicted-latency-producer\""),
         Param::new("inFlightLoadProducerName", ParamKind::String, "Producer of the tokens in flight.")

@@ -6,9 +6,9 @@
 //! ends. Requests are counted by the router itself, on the endpoint. Source: plugin specification 9.6.
 
 use crate::build::{Build, Instance};
+use crate::by_slot::BySlot;
 use crate::learned::{DUMPED, Learned};
-use crate::row::{Kind, Need, Row, Stability};
-use parking_lot::RwLock;
+use crate::row::{Kind, Need, PREFIX_PRODUCER, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_core::Nanos;
 use pointsman_fleet::{Endpoint, Load, Snapshot};
@@ -18,53 +18,23 @@ use pointsman_scheduling::{
 };
 use std::sync::Arc;
 
-/// Tokens in flight by slot. The id tells an endpoint from the one that had the slot before.
+/// Tokens in flight to each endpoint.
 #[derive(Debug, Default)]
-pub struct TokensInFlight(RwLock<Vec<Slotted>>);
-
-type Slotted = Option<(u64, Arc<Load>)>;
-
-impl TokensInFlight {
-    fn of(&self, endpoint: &Endpoint) -> Arc<Load> {
-        let slot = endpoint.slot.index();
-        if let Some(Some((id, load))) = self.0.read().get(slot)
-            && *id == endpoint.id
-        {
-            return Arc::clone(load);
-        }
-        let mut slots = self.0.write();
-        if slots.len() <= slot {
-            slots.resize(slot + 1, None);
-        }
-        match &mut slots[slot] {
-            Some((id, load)) if *id == endpoint.id => Arc::clone(load),
-            other => Arc::clone(&other.insert((endpoint.id, Arc::default())).1),
-        }
-    }
-}
+pub struct TokensInFlight(BySlot<Load>);
 
 impl Learned for TokensInFlight {
     fn endpoint_left(&self, endpoint: &Endpoint) {
-        if let Some(slot @ Some(_)) = self.0.write().get_mut(endpoint.slot.index())
-            && slot.as_ref().is_some_and(|(id, _)| *id == endpoint.id)
-        {
-            *slot = None;
-        }
+        self.0.remove(endpoint);
     }
 
     fn dump(&self, fleet: &Snapshot) -> Option<serde_json::Value> {
-        let slots = self.0.read();
-        let known = |e: &&Arc<Endpoint>| {
-            slots.get(e.slot.index()).is_some_and(|slot| slot.as_ref().is_some_and(|(id, _)| *id == e.id))
-        };
-        let all: Vec<&Arc<Endpoint>> = fleet.endpoints.iter().filter(known).collect();
+        let known = self.0.view();
+        let tokens = |e: &Arc<Endpoint>| Some((e.name().to_string(), e.load.requests(), known.get(e)?.tokens()));
+        let all: Vec<(String, u64, u64)> = fleet.endpoints.iter().filter_map(tokens).collect();
         let shown: Vec<serde_json::Value> = all
             .iter()
             .take(DUMPED)
-            .map(|e| {
-                let tokens = slots[e.slot.index()].as_ref().map_or(0, |(_, load)| load.tokens());
-                serde_json::json!({"endpoint": e.name().to_string(), "requests": e.load.requests(), "tokens": tokens})
-            })
+            .map(|(name, requests, tokens)| serde_json::json!({"endpoint": name, "requests": requests, "tokens": tokens}))
             .collect();
         let truncated = all.len() > DUMPED;
         Some(serde_json::json!({
@@ -110,7 +80,7 @@ impl InflightLoadProducer {
         if tokens == 0 && role == Role::Any {
             return None;
         }
-        let load = self.tokens.of(endpoint);
+        let load = self.tokens.0.of(endpoint);
         load.charge(1, tokens);
         let until_end = self.output_ratio.is_some();
         Some(HeldTokens { load, tokens, until_end, prefill: role == Role::Prefill, counted: None })
@@ -133,14 +103,9 @@ impl Producer for InflightLoadProducer {
             facts.fill(id, column);
         }
         if let Some(id) = self.in_flight {
-            let slots = self.tokens.0.read();
-            let tokens = |e: &Endpoint| match slots.get(e.slot.index()) {
-                Some(Some((id, load))) if *id == e.id => load.tokens(),
-                _ => 0,
-            };
-            let column = all.iter().map(|(_, c)| InFlightTokens(tokens(c.endpoint))).collect();
-            drop(slots);
-            facts.fill(id, column);
+            let known = self.tokens.0.view();
+            let tokens = |e: &Endpoint| known.get(e).map_or(0, |load| load.tokens());
+            facts.fill(id, all.iter().map(|(_, c)| InFlightTokens(tokens(c.endpoint))).collect());
         }
     }
 }
@@ -218,8 +183,7 @@ pub const ROW: Row = Row {
         .default("false"),
         Param::new("outputRatio", ParamKind::NON_NEGATIVE, "Expected output tokens per prompt token.").default("1.5"),
         Param::new("maxEstimatedOutputTokens", ParamKind::COUNT, "Upper bound of the expected output tokens."),
-        Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the prefix matches.")
-            .default("\"approx-prefix-cache-producer\""),
+        PREFIX_PRODUCER,
         Param::new(
             "syncCrossReplicaState",
             ParamKind::Bool,

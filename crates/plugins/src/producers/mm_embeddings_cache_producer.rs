@@ -6,9 +6,11 @@
 //! specification 9.7 and its `Wart:` line.
 
 use crate::build::{Build, Instance};
+use crate::by_slot::BySlot;
 use crate::learned::{DUMPED, Learned};
+use crate::lru::Lru;
 use crate::row::{Kind, Need, Row, Stability};
-use parking_lot::{Mutex, RwLock};
+use parking_lot::Mutex;
 use pointsman_config::{Param, ParamKind};
 use pointsman_core::Nanos;
 use pointsman_fleet::{Endpoint, Snapshot};
@@ -16,85 +18,23 @@ use pointsman_scheduling::{
     AddedHeaders, Chosen, ColumnId, DataKind, EncoderMatch, Facts, Held, Hooks, MediaItem, Producer, Request, Role,
     Scope, StagePick, Termination,
 };
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// Items in a megabyte of cache: one is taken to be 2 MiB.
 const MB_PER_ITEM: u64 = 2;
 const DEFAULT_MB: u64 = 4096;
 
-/// The items that one endpoint holds, least recently used first out.
+/// The items that each endpoint holds.
 #[derive(Debug, Default)]
-struct Items {
-    turn: u64,
-    turn_of: HashMap<u64, u64>,
-    by_turn: BTreeMap<u64, u64>,
-}
-
-impl Items {
-    /// Makes an item the last to go. Whether it is new.
-    fn touch(&mut self, item: u64, capacity: usize) -> bool {
-        self.turn += 1;
-        let old = self.turn_of.insert(item, self.turn);
-        if let Some(old) = old {
-            self.by_turn.remove(&old);
-        }
-        self.by_turn.insert(self.turn, item);
-        while self.turn_of.len() > capacity {
-            let Some((_, oldest)) = self.by_turn.pop_first() else { break };
-            self.turn_of.remove(&oldest);
-        }
-        old.is_none()
-    }
-
-    fn forget(&mut self, item: u64) {
-        if let Some(turn) = self.turn_of.remove(&item) {
-            self.by_turn.remove(&turn);
-        }
-    }
-}
-
-/// Items by slot. The id tells an endpoint from the one that had the slot before.
-#[derive(Debug, Default)]
-pub struct EncoderCaches(RwLock<Vec<Slotted>>);
-
-type Slotted = Option<(u64, Arc<Mutex<Items>>)>;
-
-impl EncoderCaches {
-    fn known(&self, endpoint: &Endpoint) -> Option<Arc<Mutex<Items>>> {
-        match self.0.read().get(endpoint.slot.index()) {
-            Some(Some((id, items))) if *id == endpoint.id => Some(Arc::clone(items)),
-            _ => None,
-        }
-    }
-
-    fn of(&self, endpoint: &Endpoint) -> Arc<Mutex<Items>> {
-        if let Some(known) = self.known(endpoint) {
-            return known;
-        }
-        let slot = endpoint.slot.index();
-        let mut slots = self.0.write();
-        if slots.len() <= slot {
-            slots.resize(slot + 1, None);
-        }
-        match &mut slots[slot] {
-            Some((id, items)) if *id == endpoint.id => Arc::clone(items),
-            other => Arc::clone(&other.insert((endpoint.id, Arc::default())).1),
-        }
-    }
-}
+pub struct EncoderCaches(BySlot<Mutex<Lru<u64>>>);
 
 impl Learned for EncoderCaches {
     fn endpoint_left(&self, endpoint: &Endpoint) {
-        if let Some(slot) = self.0.write().get_mut(endpoint.slot.index())
-            && slot.as_ref().is_some_and(|(id, _)| *id == endpoint.id)
-        {
-            *slot = None;
-        }
+        self.0.remove(endpoint);
     }
 
     fn dump(&self, fleet: &Snapshot) -> Option<serde_json::Value> {
-        let count = |e: &Arc<Endpoint>| Some((e.name().to_string(), self.known(e)?.lock().turn_of.len()));
+        let count = |e: &Arc<Endpoint>| Some((e.name().to_string(), self.0.known(e)?.lock().len()));
         let known: Vec<(String, usize)> = fleet.endpoints.iter().filter_map(count).collect();
         let shown = known.iter().take(DUMPED);
         let pods: Vec<serde_json::Value> =
@@ -116,22 +56,6 @@ pub struct MmEmbeddingsCacheProducer {
     caches: Arc<EncoderCaches>,
 }
 
-/// The distinct items of a request, in order.
-#[must_use]
-pub fn distinct(items: &[MediaItem]) -> Vec<&MediaItem> {
-    let mut seen: Vec<&MediaItem> = Vec::with_capacity(items.len().min(64));
-    let mut hashes: Vec<u64> = items.iter().map(|i| i.hash).collect();
-    hashes.sort_unstable();
-    hashes.dedup();
-    for item in items {
-        if let Ok(at) = hashes.binary_search(&item.hash) {
-            hashes.remove(at);
-            seen.push(item);
-        }
-    }
-    seen
-}
-
 impl MmEmbeddingsCacheProducer {
     /// The column it fills.
     #[must_use]
@@ -139,11 +63,11 @@ impl MmEmbeddingsCacheProducer {
         self.column
     }
 
-    /// Calls `held` with each of `items` that an endpoint is believed to hold.
-    pub fn each_held<'a>(&self, endpoint: &Endpoint, items: &[&'a MediaItem], mut held: impl FnMut(&'a MediaItem)) {
-        if let Some(known) = self.caches.known(endpoint) {
+    /// Calls `held` with the place of each of `items` that an endpoint is believed to hold.
+    pub fn each_held(&self, endpoint: &Endpoint, items: &[MediaItem], held: impl FnMut(usize)) {
+        if let Some(known) = self.caches.0.known(endpoint) {
             let known = known.lock();
-            items.iter().filter(|item| known.turn_of.contains_key(&item.hash)).for_each(|item| held(item));
+            (0..items.len()).filter(|&n| known.get(&items[n].hash).is_some()).for_each(held);
         }
     }
 }
@@ -151,10 +75,10 @@ impl MmEmbeddingsCacheProducer {
 impl Producer for MmEmbeddingsCacheProducer {
     fn produce(&self, request: &Request, all: Scope<'_>, _: Nanos, facts: &mut Facts) {
         let (Some(column), false) = (self.column, request.items.is_empty()) else { return };
-        let items = distinct(&request.items);
+        let items = &request.items;
         let matched = |endpoint: &Endpoint| {
             let mut matched = 0;
-            self.each_held(endpoint, &items, |_| matched += 1);
+            self.each_held(endpoint, items, |_| matched += 1);
             EncoderMatch { matched, total: items.len() as u64 }
         };
         facts.fill(column, all.iter().map(|(_, c)| matched(c.endpoint)).collect());
@@ -169,7 +93,7 @@ impl Hooks for MmEmbeddingsCacheProducer {
         let encode = StagePick::of(chosen.others, Role::Encode).map(|stage| &stage.endpoints[..]);
         let endpoints = std::iter::once(chosen.endpoint).chain(encode.unwrap_or_default());
         Some(Box::new(Credit {
-            items: distinct(&chosen.request.items).iter().map(|item| item.hash).collect(),
+            items: chosen.request.items.iter().map(|item| item.hash).collect(),
             capacity: self.capacity,
             caches: Arc::clone(&self.caches),
             endpoints: endpoints.map(|e| (Arc::clone(e), Vec::new())).collect(),
@@ -189,7 +113,7 @@ struct Credit {
 impl Held for Credit {
     fn sent(&mut self) {
         for (endpoint, new) in self.endpoints.iter_mut().filter(|(e, _)| !e.left()) {
-            let cache = self.caches.of(endpoint);
+            let cache = self.caches.0.of(endpoint);
             let mut cache = cache.lock();
             new.extend(self.items.iter().filter(|&&item| cache.touch(item, self.capacity)));
             drop(cache);
@@ -202,9 +126,11 @@ impl Held for Credit {
 
     fn withdrawn(self: Box<Self>) {
         for (endpoint, new) in &self.endpoints {
-            if let Some(cache) = self.caches.known(endpoint) {
+            if let Some(cache) = self.caches.0.known(endpoint) {
                 let mut cache = cache.lock();
-                new.iter().for_each(|&item| cache.forget(item));
+                for item in new {
+                    cache.remove(item);
+                }
             }
         }
     }
@@ -257,7 +183,6 @@ fn build(b: &mut Build<'_>) -> Instance {
 mod tests {
     use super::*;
     use crate::testing::{Bench, chosen, endpoint};
-    use proptest::prelude::*;
 
     fn item(hash: u64) -> MediaItem {
         MediaItem { modality: "image".into(), hash }
@@ -281,7 +206,7 @@ mod tests {
 
     #[test]
     fn an_endpoint_holds_what_was_sent_to_it() {
-        let (mut bench, producer) = bench(&[2, 3, 3]);
+        let (mut bench, producer) = bench(&[2, 3]);
         assert_eq!(matched(&mut bench, &producer), Some(vec![(0, 2); 3]));
         let mut held = chosen(&bench, &producer, 1, &[]).1.expect("it is credited");
         assert_eq!(matched(&mut bench, &producer), Some(vec![(0, 2); 3]), "not before it is sent");
@@ -315,43 +240,5 @@ mod tests {
         chosen(&bench, &producer, 0, &[]).1.expect("it is credited").sent();
         producer.caches.endpoint_left(&bench.endpoints()[0]);
         assert_eq!(matched(&mut bench, &producer), Some(vec![(0, 1); 3]));
-    }
-
-    #[test]
-    fn the_item_that_was_sent_longest_ago_goes_first() {
-        let mut items = Items::default();
-        for item in [1, 2, 3, 1, 4] {
-            items.touch(item, 3);
-        }
-        let mut left: Vec<u64> = items.turn_of.keys().copied().collect();
-        left.sort_unstable();
-        assert_eq!(left, [1, 3, 4]);
-    }
-
-    proptest! {
-        #[test]
-        fn an_lru_holds_the_last_distinct_items(touched in prop::collection::vec(0u64..20, 0..100), capacity in 1usize..10) {
-            let mut items = Items::default();
-            for &item in &touched {
-                items.touch(item, capacity);
-            }
-            let mut want = Vec::new();
-            for item in touched.iter().rev() {
-                if !want.contains(item) && want.len() < capacity {
-                    want.push(*item);
-                }
-            }
-            want.reverse();
-            prop_assert_eq!(items.by_turn.values().copied().collect::<Vec<_>>(), want);
-            prop_assert_eq!(items.turn_of.len(), items.by_turn.len());
-        }
-
-        #[test]
-        fn distinct_items_keep_their_order(hashes in prop::collection::vec(0u64..10, 0..30)) {
-            let items: Vec<MediaItem> = hashes.iter().map(|&h| item(h)).collect();
-            let mut want: Vec<u64> = Vec::new();
-            hashes.iter().for_each(|h| if !want.contains(h) { want.push(*h) });
-            prop_assert_eq!(distinct(&items).iter().map(|i| i.hash).collect::<Vec<_>>(), want);
-        }
     }
 }

@@ -9,7 +9,7 @@
 
 use crate::build::{Build, Instance};
 use crate::hooks::disagg_headers_handler::{pick, set};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Need, PREFIX_PRODUCER, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_core::Nanos;
 use pointsman_core::headers::KV_SOURCE;
@@ -93,8 +93,7 @@ impl Hooks for P2pSourceProducer {
 /// Its row.
 pub const ROW: Row = Row {
     params: &[
-        Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the matches.")
-            .default("\"approx-prefix-cache-producer\""),
+        PREFIX_PRODUCER,
         Param::new(
             "minCachedTokenDelta",
             ParamKind::POSITIVE,

@@ -6,7 +6,7 @@
 
 use super::nobody_decodes;
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Need, PREFIX_PRODUCER, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_core::Refusal;
 use pointsman_scheduling::{Answer, DataKind, Decider, Facts, ProfileHandler, Request, Role, Stages};
@@ -69,8 +69,7 @@ pub const ROW: Row = Row {
             "Port that decode endpoints are reached at in place of their own; 0: their own.",
         )
         .default("0"),
-        Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the matches.")
-            .default("\"approx-prefix-cache-producer\""),
+        PREFIX_PRODUCER,
         Param::new("prefixPluginType", ParamKind::String, "Not used.").deprecated("it is ignored"),
         Param::new("prefixPluginName", ParamKind::String, "Not used.").deprecated("it is ignored"),
     ],

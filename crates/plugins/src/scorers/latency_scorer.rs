@@ -13,7 +13,7 @@
 //! Source: plugin specification 6 and its `Wart:`.
 
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Need, PREFIX_PRODUCER, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_scheduling::{Candidate, ColumnId, Cycle, DataKind, LatencyPrediction, PrefixMatch, Scope, Scorer};
 
@@ -209,8 +209,7 @@ pub const ROW: Row = Row {
         .default("1"),
         Param::new("latencyPredictionInfoProducerName", ParamKind::String, "Producer of the predictions.")
             .default("\"predicted-latency-producer\""),
-        Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the matches.")
-            .default("\"approx-prefix-cache-producer\""),
+        PREFIX_PRODUCER,
     ],
     needs: &[
         Need::required(DataKind::EngineMetrics),

@@ -6,14 +6,14 @@
 
 use crate::build::{Build, Instance};
 use crate::learned::{DUMPED, Learned};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::lru::Lru;
+use crate::row::{Kind, Need, PREFIX_PRODUCER, Row, Stability};
 use parking_lot::Mutex;
 use pointsman_config::{Param, ParamKind};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::{
     AddedHeaders, Chosen, ColumnId, Cycle, DataKind, Facts, Held, Hooks, PrefixMatch, Role, Scope, Scorer, StagePick,
 };
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Spreads cold requests.
@@ -26,26 +26,20 @@ pub struct NoHitLruScorer {
 
 /// When each endpoint last received a cold request, by endpoint id.
 #[derive(Debug, Default)]
-pub struct LastUsed(Mutex<Stamps>);
-
-#[derive(Debug, Default)]
-struct Stamps {
-    turn: u64,
-    last: HashMap<u64, u64>,
-}
+pub struct LastUsed(Mutex<Lru<u64>>);
 
 impl Learned for LastUsed {
     fn endpoint_left(&self, endpoint: &Endpoint) {
-        self.0.lock().last.remove(&endpoint.id);
+        self.0.lock().remove(&endpoint.id);
     }
 
     fn dump(&self, fleet: &Snapshot) -> Option<serde_json::Value> {
-        let stamps = self.0.lock();
-        let turn = |e: &Arc<Endpoint>| stamps.last.get(&e.id).map(|turn| (*turn, e.name().to_string()));
-        let mut used: Vec<(u64, String)> = fleet.endpoints.iter().filter_map(turn).collect();
-        used.sort_unstable();
-        let shown: Vec<&String> = used.iter().take(DUMPED).map(|(_, name)| name).collect();
-        Some(serde_json::json!({"endpoints": shown, "totalEndpoints": used.len(), "maxEndpoints": DUMPED}))
+        let used = self.0.lock();
+        let turn = |e: &Arc<Endpoint>| Some((used.turn(&e.id)?, e.name().to_string()));
+        let mut order: Vec<(u64, String)> = fleet.endpoints.iter().filter_map(turn).collect();
+        order.sort_unstable();
+        let shown: Vec<&String> = order.iter().take(DUMPED).map(|(_, name)| name).collect();
+        Some(serde_json::json!({"endpoints": shown, "totalEndpoints": order.len(), "maxEndpoints": DUMPED}))
     }
 }
 
@@ -55,15 +49,7 @@ impl NoHitLruScorer {
     }
 
     fn touch(&self, endpoint: u64) {
-        let mut used = self.used.0.lock();
-        used.turn += 1;
-        let turn = used.turn;
-        used.last.insert(endpoint, turn);
-        if used.last.len() > self.capacity
-            && let Some(oldest) = used.last.iter().min_by_key(|(_, t)| **t).map(|(id, _)| *id)
-        {
-            used.last.remove(&oldest);
-        }
+        self.used.0.lock().touch(endpoint, self.capacity);
     }
 }
 
@@ -76,11 +62,7 @@ impl Scorer for NoHitLruScorer {
         let n = out.len();
         let mut order: Vec<(u64, usize)> = {
             let used = self.used.0.lock();
-            scope
-                .iter()
-                .enumerate()
-                .map(|(i, (_, c))| (used.last.get(&c.endpoint.id).copied().unwrap_or(0), i))
-                .collect()
+            scope.iter().enumerate().map(|(i, (_, c))| (used.turn(&c.endpoint.id).unwrap_or(0), i)).collect()
         };
         // Never used is turn 0, and the sort is stable: candidate order among those.
         order.sort_by_key(|(turn, _)| *turn);
@@ -107,8 +89,7 @@ pub const ROW: Row = Row {
     params: &[
         Param::new("lruSize", ParamKind::Integer { min: Some(1), max: Some(1_000_000) }, "Endpoints remembered.")
             .default("1024"),
-        Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the matches.")
-            .default("\"approx-prefix-cache-producer\""),
+        PREFIX_PRODUCER,
         Param::new("prefixPluginType", ParamKind::Any, "Ignored.").deprecated("it is ignored"),
         Param::new("prefixPluginName", ParamKind::Any, "Ignored.").deprecated("it is ignored"),
     ],
@@ -150,8 +131,7 @@ mod tests {
     fn only_so_many_endpoints_are_remembered() {
         let scorer = NoHitLruScorer { capacity: 3, matches: None, used: Arc::default() };
         (0..10).for_each(|id| scorer.touch(id));
-        let mut left: Vec<u64> = scorer.used.0.lock().last.keys().copied().collect();
-        left.sort_unstable();
+        let left: Vec<u64> = scorer.used.0.lock().iter().map(|(id, ())| id).collect();
         assert_eq!(left, [7, 8, 9]);
     }
 }

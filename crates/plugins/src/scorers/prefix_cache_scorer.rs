@@ -5,7 +5,7 @@
 //! `multicluster-prefix-cache-scorer` where the endpoints are pools in other clusters. Source: plugin specification 6.
 
 use crate::build::{Build, Instance};
-use crate::row::{Kind, Need, Row, Stability};
+use crate::row::{Kind, Need, PREFIX_PRODUCER, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_scheduling::{ColumnId, Cycle, DataKind, PrefixMatch, Scope, Scorer};
 
@@ -40,8 +40,7 @@ impl Scorer for PrefixCacheScorer {
 }
 
 const PARAMS: &[Param] = &[
-    Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the matches.")
-        .default("\"approx-prefix-cache-producer\""),
+    PREFIX_PRODUCER,
     Param::new(
         "matchLengthWeight",
         ParamKind::FRACTION,

@@ -5,9 +5,10 @@
 //! has to sweep. When there is no room, the one that was used least recently goes. An endpoint is known by its name: one that comes back under its name
 //! gets its sessions back.
 
+use crate::lru::Lru;
 use parking_lot::Mutex;
 use pointsman_core::{EndpointName, Nanos};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
@@ -32,7 +33,6 @@ pub(super) struct Session(u128);
 struct Binding {
     endpoint: EndpointName,
     seen: Nanos,
-    turn: u64,
     /// The last request that did not find the endpoint among its candidates.
     missed_by: Option<u64>,
 }
@@ -41,10 +41,7 @@ struct Binding {
 struct Shard {
     /// The latest time that anybody told.
     now: Nanos,
-    turn: u64,
-    bindings: HashMap<Session, Binding>,
-    /// By turn: least recently used first.
-    order: BTreeMap<u64, Session>,
+    bindings: Lru<Session, Binding>,
 }
 
 impl Shard {
@@ -56,33 +53,19 @@ impl Shard {
         self.now.since(binding.seen) > ttl
     }
 
-    fn remove(&mut self, session: Session) {
-        if let Some(binding) = self.bindings.remove(&session) {
-            self.order.remove(&binding.turn);
-        }
-    }
-
     fn bind(&mut self, session: Session, endpoint: EndpointName) {
-        self.remove(session);
-        self.turn += 1;
-        let (turn, seen) = (self.turn, self.now);
-        self.order.insert(turn, session);
-        self.bindings.insert(session, Binding { endpoint, seen, turn, missed_by: None });
-    }
-
-    fn oldest(&self) -> Option<Session> {
-        self.order.first_key_value().map(|(_, session)| *session)
+        self.bindings.put(session, Binding { endpoint, seen: self.now, missed_by: None });
     }
 
     /// Lets go of what has expired, and of what there is no room for.
     fn trim(&mut self, limits: Limits) {
         let room = (limits.capacity / SHARDS).max(1);
-        while let Some(oldest) = self.oldest() {
+        while let Some(oldest) = self.bindings.oldest() {
             let expired = self.bindings.get(&oldest).is_none_or(|b| self.expired(b, limits.ttl));
             if !expired && self.bindings.len() <= room {
                 break;
             }
-            self.remove(oldest);
+            self.bindings.remove(&oldest);
         }
     }
 }
@@ -137,7 +120,7 @@ impl Sessions {
         shard.advance(now);
         let expired = shard.bindings.get(&session).is_some_and(|b| shard.expired(b, ttl));
         if expired {
-            shard.remove(session);
+            shard.bindings.remove(&session);
         }
         let binding = shard.bindings.get_mut(&session)?;
         let found = place(&binding.endpoint);
@@ -176,7 +159,7 @@ impl Sessions {
     pub(super) fn unbind(&self, session: Session, endpoint: &EndpointName) {
         let shard = &mut *self.shard(session).lock();
         if shard.bindings.get(&session).is_some_and(|b| b.endpoint == *endpoint) {
-            shard.remove(session);
+            shard.bindings.remove(&session);
         }
     }
 
@@ -184,7 +167,7 @@ impl Sessions {
     pub(super) fn by_endpoint(&self) -> BTreeMap<String, usize> {
         let mut all = BTreeMap::new();
         for shard in &self.shards {
-            for binding in shard.lock().bindings.values() {
+            for (_, binding) in shard.lock().bindings.iter() {
                 *all.entry(binding.endpoint.to_string()).or_default() += 1;
             }
         }
@@ -284,10 +267,6 @@ mod tests {
                 prop_assert!(bound(&sessions, session, second(1)).is_some());
                 let kept: usize = sessions.by_endpoint().values().sum();
                 prop_assert!(kept <= LIMITS.capacity);
-            }
-            for shard in &sessions.shards {
-                let shard = shard.lock();
-                prop_assert_eq!(shard.bindings.len(), shard.order.len());
             }
         }
     }

@@ -4,6 +4,7 @@ mod bounded;
 mod buckets;
 mod disaggregation;
 mod encoder;
+mod grown;
 mod histogram;
 mod in_flight;
 mod pool;
