@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pointsman_config::{Faults, render};
 use pointsman_plugins::DefaultProfile;
 use pointsman_router::{Pool, Reloaded, data_layers_differ};
-use pointsman_sources::{Follower, ScrapeSource, Sources};
+use pointsman_sources::{Follower, ScrapeSource, Sources, warm_up};
 
 use crate::check::read;
 use crate::failure::{Exit, Failure};
@@ -107,6 +107,10 @@ impl Reloader {
             Reloaded::Unchanged => tracing::info!(file = name, "the configuration says what is in force already"),
             Reloaded::Applied { version, changes } => {
                 tracing::info!(file = name, version, changes = changes.join("; "), "another configuration is in force");
+                let renderer = (self.pool.render.clone(), self.pool.active().compiled.render.clone());
+                if let (Some(client), Some(render)) = renderer {
+                    tokio::runtime::Handle::current().spawn(warm_up(client, render));
+                }
             }
             Reloaded::Refused(why) => {
                 let in_force = self.pool.active().version;

@@ -88,7 +88,8 @@ pub struct Pool {
     pub(crate) record_block_hashes: bool,
     pub(crate) tracer: Option<Arc<Tracer>>,
     pub(crate) timer: Option<Arc<dyn Timer>>,
-    pub(crate) render: Option<Arc<dyn RenderClient>>,
+    /// Who posts what is to be rendered.
+    pub render: Option<Arc<dyn RenderClient>>,
     pub(crate) reloads: Reloads,
     pub(crate) shadow: ArcSwapOption<Shadow>,
     pub(crate) shadow_counts: Arc<Counts>,

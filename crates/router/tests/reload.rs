@@ -215,6 +215,12 @@ fn another_secret_is_a_change_and_is_not_told() {
         panic!("a change")
     };
     assert_eq!(changes, ["a secret is another one"]);
+    let Reloaded::Applied { changes, .. } = reload(&bench.pool, BEFORE) else { panic!("a change") };
+    assert!(changes.len() > 1, "{changes:?}");
+    let Reloaded::Applied { changes, .. } = reload(&bench.pool, &BEFORE.replace("weight: 3", "weight: 4")) else {
+        panic!("a change")
+    };
+    assert!(!changes.iter().any(|c| c.contains("secret")), "{changes:?}");
 }
 
 #[test]

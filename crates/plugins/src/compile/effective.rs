@@ -89,7 +89,7 @@ pub(super) fn secrets(d: &Declared) -> u64 {
     fn collect(params: &Params, out: &mut String) {
         for (name, value, _) in params.iter() {
             match value {
-                ParamValue::String(secret) if params.is_secret(name) => {
+                ParamValue::String(secret) if params.is_secret(name) && !secret.is_empty() => {
                     let _ = write!(out, "{name}={}:{secret};", secret.len());
                 }
                 ParamValue::Object(inner) => collect(inner, out),
@@ -99,8 +99,11 @@ pub(super) fn secrets(d: &Declared) -> u64 {
     }
     let mut all = String::new();
     for decl in &d.decls {
-        let _ = write!(all, "{}:", decl.name);
-        collect(&decl.params, &mut all);
+        let mut own = String::new();
+        collect(&decl.params, &mut own);
+        if !own.is_empty() {
+            let _ = write!(all, "{}:{own}", decl.name);
+        }
     }
     xxh64(all.as_bytes())
 }

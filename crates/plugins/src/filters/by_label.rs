@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn decode_takes_unlabelled_endpoints_and_prefill_does_not() {
-        assert_eq!(kept(&crate::filters::decode_filter::filter()), ["a", "b", "d"]);
+        assert_eq!(kept(&crate::filters::decode_filter::filter(true)), ["a", "b", "d"]);
         assert_eq!(kept(&crate::filters::prefill_filter::filter()), ["c", "d"]);
         assert!(kept(&crate::filters::encode_filter::filter()).is_empty());
     }

@@ -1,19 +1,26 @@
 //! `decode-filter`: keeps endpoints that decode: no role label, or one that includes decode.
 //!
-//! Looks at the label `llm-d.ai/role`. Without parameters. Source: plugin specification 5.1.
+//! Looks at the label `llm-d.ai/role`. Source: plugin specification 5.1, and the `Wart:` of disaggregation 1 that asks for a strict way.
 
 use super::by_label::ByLabel;
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Row, Stability};
+use pointsman_config::{Param, ParamKind};
 
 /// The filter.
 #[must_use]
-pub fn filter() -> ByLabel {
-    ByLabel::role(&["decode", "prefill-decode", "both", "encode-decode", "encode-prefill-decode"], true)
+pub fn filter(allows_no_label: bool) -> ByLabel {
+    ByLabel::role(&["decode", "prefill-decode", "both", "encode-decode", "encode-prefill-decode"], allows_no_label)
 }
 
 /// Its row.
 pub const ROW: Row = Row {
+    params: &[Param::new(
+        "allowsNoLabel",
+        ParamKind::Bool,
+        "Keep endpoints without the label; `false` where every one of them has it, so that a forgotten label is no decode endpoint.",
+    )
+    .default("true")],
     build: Some(build),
     ..Row::new(
         "decode-filter",
@@ -23,8 +30,8 @@ pub const ROW: Row = Row {
     )
 };
 
-fn build(_: &mut Build<'_>) -> Instance {
-    Instance::filter(filter())
+fn build(b: &mut Build<'_>) -> Instance {
+    Instance::filter(filter(b.params.bool("allowsNoLabel")))
 }
 
 #[cfg(test)]
@@ -37,6 +44,7 @@ mod tests {
         let roles = ["decode", "prefill", "encode", "both", "encode-prefill", "encode-decode", "unheard-of"];
         let labelled = roles.map(|role| endpoint(role).label("llm-d.ai/role", role));
         let bench = Bench::new([endpoint("none")].into_iter().chain(labelled));
-        assert_eq!(bench.kept(&filter()), ["none", "decode", "both", "encode-decode"]);
+        assert_eq!(bench.kept(&filter(true)), ["none", "decode", "both", "encode-decode"]);
+        assert_eq!(bench.kept(&filter(false)), ["decode", "both", "encode-decode"]);
     }
 }
