@@ -7,7 +7,7 @@ use pointsman_scheduling::DataKind;
 
 /// The parameter that names whoever says which prefixes match.
 pub(crate) const PREFIX_PRODUCER: Param =
-    Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the prefix matches.")
+    Param::new("prefixMatchInfoProducerName", ParamKind::String, "Producer of the matches.")
         .default("\"approx-prefix-cache-producer\"");
 
 /// One plugin type. Decoding, validation, `check` and the reference documentation are made from these rows.
