@@ -1,0 +1,2 @@
+import { render } from "preact";
+render(<h1>Pointsman</h1>, document.getElementById("app")!);
