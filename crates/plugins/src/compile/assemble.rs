@@ -154,6 +154,7 @@ pub(super) fn assemble(
         discovery: d.discovery.and_then(|i| instances[i].discovery.clone()),
         effective: effective::document(d),
         activations,
+        warnings: Vec::new(),
         plugins: d
             .decls
             .iter()
