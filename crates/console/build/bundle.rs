@@ -36,7 +36,8 @@ pub(crate) fn write(out: &Path, files: &[(String, PathBuf)]) -> io::Result<()> {
         gz.write_all(&content)?;
         let packed = format!("bundle-{at}.gz");
         fs::write(out.join(&packed), gz.finish()?)?;
-        let tag = content.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3));
+        let tag =
+            content.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3));
         let _ = writeln!(
             table,
             "    File {{ path: {name:?}, etag: \"\\\"{tag:016x}\\\"\", gzip: include_bytes!(concat!(env!(\"OUT_DIR\"), \"/{packed}\")) }},"

@@ -41,7 +41,8 @@ fn made(root: &Path, sources: &sources::Sources) -> Result<PathBuf, String> {
     }
     let dist = root.join("dist");
     let stamp = root.join("dist.stamp");
-    let is_current = || std::fs::read_to_string(&stamp).is_ok_and(|s| s == sources.stamp) && dist.join("index.html").exists();
+    let is_current =
+        || std::fs::read_to_string(&stamp).is_ok_and(|s| s == sources.stamp) && dist.join("index.html").exists();
     if is_current() {
         return Ok(dist);
     }

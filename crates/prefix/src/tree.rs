@@ -232,8 +232,11 @@ mod tests {
     #[test]
     fn blocks_without_a_fork_that_the_same_endpoints_hold_are_one_branch() {
         let tree = index().tree(1_000, 100);
-        let told: Vec<_> =
-            tree.branches.iter().map(|b| (b.hash.0, b.parent, b.blocks, b.depth, b.holders.clone(), b.prompts)).collect();
+        let told: Vec<_> = tree
+            .branches
+            .iter()
+            .map(|b| (b.hash.0, b.parent, b.blocks, b.depth, b.holders.clone(), b.prompts))
+            .collect();
         assert_eq!(
             told,
             [

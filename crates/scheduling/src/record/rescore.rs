@@ -88,7 +88,8 @@ mod tests {
             prefix_match_tokens: 0,
             row: Some(at as u32),
         };
-        let scorers = [("prefix", 3.0), ("queue", 2.0)].map(|(name, weight)| ScorerColumn { name: name.into(), weight });
+        let scorers =
+            [("prefix", 3.0), ("queue", 2.0)].map(|(name, weight)| ScorerColumn { name: name.into(), weight });
         ProfileRecord {
             columns: Arc::new(ProfileColumns { scorers: scorers.into(), ..ProfileColumns::default() }),
             candidates: (0..rows.len()).map(candidate).collect(),
