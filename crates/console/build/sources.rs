@@ -118,19 +118,26 @@ pub(crate) fn npm(root: &Path, args: &[&str]) -> Result<(), String> {
         .args(args)
         .current_dir(root)
         .stdin(Stdio::null())
-        .stdout(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|_| "Node and npm are not installed".to_owned())?;
-    let stderr = child.stderr.take();
-    let said = std::thread::spawn(move || stderr.map(std::io::read_to_string).and_then(Result::ok).unwrap_or_default());
+    // npm tells of itself on stderr, the compiler of faults on stdout.
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let errors =
+        std::thread::spawn(move || stderr.map(std::io::read_to_string).and_then(Result::ok).unwrap_or_default());
+    let said = std::thread::spawn(move || {
+        let output = stdout.map(std::io::read_to_string).and_then(Result::ok).unwrap_or_default();
+        output + &errors.join().unwrap_or_default()
+    });
     for _ in 0..PATIENCE.as_millis() / 50 {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
             Ok(Some(_)) => {
                 let said = said.join().unwrap_or_default();
-                let line = said.lines().find(|l| !l.trim().is_empty()).unwrap_or("it does not say why").trim();
-                return Err(format!("{step} failed: {}", line.chars().take(200).collect::<String>()));
+                let lines: Vec<&str> = said.lines().map(str::trim).filter(|l| !l.is_empty()).take(6).collect();
+                let why = if lines.is_empty() { "it does not say why".to_owned() } else { lines.join("; ") };
+                return Err(format!("{step} failed: {}", why.chars().take(400).collect::<String>()));
             }
             Ok(None) => std::thread::sleep(Duration::from_millis(50)),
             Err(error) => return Err(format!("{step}: {error}")),
