@@ -9,7 +9,7 @@ use std::process::Command;
 use serde_json::Value;
 
 /// The layer of every crate, bottom to top. A crate may depend on crates of lower layers only.
-const LAYERS: [(&str, u8); 19] = [
+const LAYERS: [(&str, u8); 20] = [
     ("pointsman-core", 0),
     ("pointsman-wire", 1),
     ("pointsman-prefix", 1),
@@ -18,6 +18,7 @@ const LAYERS: [(&str, u8); 19] = [
     ("pointsman-grpc", 1),
     ("pointsman-trace", 1),
     ("pointsman-profiling", 1),
+    ("pointsman-console", 1),
     ("pointsman-scheduling", 2),
     ("pointsman-sim", 2),
     ("pointsman-telemetry", 2),

@@ -50,11 +50,10 @@ impl Guard {
         if foreign || (cross_site && *method != Method::GET) {
             return Err(denied(StatusCode::FORBIDDEN, "requests from other sites' pages are not answered"));
         }
-        // A liveness probe has no token, and learns nothing but that we live.
-        if path != "/healthz" && !self.has_token(headers) {
+        if !is_public(path) && !self.has_token(headers) {
             return Err(denied(StatusCode::UNAUTHORIZED, "the admin token is needed: Authorization: Bearer <token>"));
         }
-        if self.read_only && *method != Method::GET && *method != Method::HEAD {
+        if self.read_only && *method != Method::GET && *method != Method::HEAD && !only_asks(path) {
             return Err(denied(StatusCode::FORBIDDEN, "this listener is read-only (--admin-read-only)"));
         }
         Ok(())
@@ -87,6 +86,16 @@ impl Guard {
         });
         given.is_some_and(|given| equal(given.as_bytes(), token.as_bytes()))
     }
+}
+
+/// What needs no token: a liveness probe learns nothing but that we live, and the console's files are the same everywhere (they ask for the token).
+fn is_public(path: &str) -> bool {
+    matches!(path, "/" | "/healthz" | "/favicon.svg") || path.starts_with("/assets/")
+}
+
+/// What is posted and changes nothing.
+fn only_asks(path: &str) -> bool {
+    path == "/api/rescore"
 }
 
 /// The value of a header that must not come twice.

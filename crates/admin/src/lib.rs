@@ -10,21 +10,29 @@
 //! Deliberately absent: any decision, and any way to see the text of a prompt.
 
 mod endpoints;
+mod extension;
 pub mod guard;
 mod http;
 mod metrics_port;
+mod page;
+mod phases;
 mod pool;
+mod prefix;
+mod presets;
 mod profiles;
 mod reply;
+mod rescore;
 mod routes;
 mod server;
+mod stream;
 mod view;
 
+pub use extension::{Admin, Extension};
 pub use guard::Guard;
 pub use http::TlsSource;
 pub use metrics_port::{MetricsPort, serve_metrics};
 pub use server::serve;
-pub use view::{PluginState, View};
+pub use view::{Holding, PluginState, Prefixes, View};
 
 #[cfg(test)]
 mod tests;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pointsman_config::Fault;
 use pointsman_core::Clock;
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_plugins::NamedPlugin;
@@ -10,11 +11,20 @@ use pointsman_scheduling::record::{Decision, DecisionId};
 use serde_json::Value;
 
 use crate::View;
-use crate::view::PluginState;
+use crate::view::{Holding, PluginState, Prefixes};
+
+/// (block, endpoint) pairs that a look at the prefix index takes in.
+const EXAMINED: usize = 100_000;
+/// Branches of it that are shown.
+const SHOWN: usize = 400;
 
 impl View for Pool {
     fn decisions(&self, limit: usize, after: Option<DecisionId>) -> Vec<Arc<Decision>> {
         self.ring.newest(limit, after)
+    }
+
+    fn decided(&self) -> u64 {
+        self.ring.pushed()
     }
 
     fn decision(&self, id: DecisionId) -> Option<Arc<Decision>> {
@@ -33,6 +43,29 @@ impl View for Pool {
         let active = self.active();
         // The first one is the one that bodies are hashed for.
         active.compiled.prefix.first().map(|p| p.state.index.len_of(endpoint.slot) as u64)
+    }
+
+    fn prefixes(&self) -> Option<Prefixes> {
+        let active = self.active();
+        let state = &active.compiled.prefix.first()?.state;
+        let holding = |endpoint: &Arc<Endpoint>| Holding {
+            endpoint: Arc::clone(endpoint),
+            blocks: state.index.len_of(endpoint.slot) as u64,
+            turnover: state.index.turnover_of(endpoint.slot),
+        };
+        Some(Prefixes {
+            block_tokens: state.block_tokens(),
+            tree: state.index.tree(EXAMINED, SHOWN),
+            holdings: self.fleet.snapshot().endpoints.iter().map(holding).collect(),
+        })
+    }
+
+    fn warnings(&self) -> Vec<Fault> {
+        self.active().compiled.warnings.clone()
+    }
+
+    fn config_version(&self) -> u64 {
+        self.active().version
     }
 
     fn config(&self) -> (u64, Value) {

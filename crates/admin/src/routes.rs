@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 
 use hyper::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode, Uri};
+use pointsman_config::Fault;
 use pointsman_core::percent_decoded;
 use pointsman_scheduling::record::{Decision, DecisionId};
 use serde::Serialize;
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use crate::endpoints::{Shown, Unfound, drain, find};
 use crate::reply::{Reply, TEXT, fault, json as json_reply, with_type};
-use crate::{Guard, View};
+use crate::{Admin, Guard, View};
 
 /// Decisions in one answer, unless the request says how many.
 const DEFAULT_LIMIT: usize = 50;
@@ -29,6 +30,12 @@ Pointsman: admin listener
   GET  /api/decisions/{id}            one of them; `last` is the newest
   GET  /api/endpoints                 the engines and what is known of them
   GET  /api/config                    the configuration in force, defaults marked, and how the last reload went
+  GET  /api/stream?rate=              decisions and the fleet as they change (server-sent events)
+  GET  /api/prefix                    shared prefixes as a tree, and who holds them
+  POST /api/rescore                   where the last requests would have gone with other weights
+  GET  /api/presets                   weights to begin with
+  GET  /api/plugins                   every plugin type, its parameters, its formula
+  GET  /api/phases?model=&prompt=..   when it pays to compute a prompt on another engine
   GET  /api/shadow                    how often the shadow profiles would have chosen otherwise
   POST /api/endpoints/{name}/drain    take an engine out; /undrain takes it back in
   GET  /metrics                       Prometheus text, OpenMetrics when asked for
@@ -36,7 +43,7 @@ Pointsman: admin listener
   GET  /debug/pprof/profile?seconds=  where the process spends its time (pprof)
   GET  /debug/pprof/heap?seconds=     what its heap holds (pprof)
 
-On a terminal: pointsman explain last, pointsman status
+In a browser, this address is the console. On a terminal: pointsman explain last, pointsman status
 ";
 
 // Written straight from these: going by way of a `Value` would sort the keys, and the order of the scorers means something.
@@ -57,16 +64,18 @@ struct Decisions<'a> {
     decisions: Vec<&'a Decision>,
 }
 
-/// One request, without its body: none of ours needs one.
+/// One request.
 pub(crate) struct Ask<'a> {
     pub(crate) method: &'a Method,
     pub(crate) uri: &'a Uri,
     pub(crate) headers: &'a HeaderMap,
+    pub(crate) body: &'a [u8],
     pub(crate) peer: SocketAddr,
     pub(crate) listen: SocketAddr,
 }
 
-pub(crate) fn answer(view: &impl View, guard: &Guard, ask: &Ask<'_>) -> Reply {
+pub(crate) fn answer(view: &impl View, admin: &Admin, ask: &Ask<'_>) -> Reply {
+    let guard = &admin.guard;
     if let Err(denied) = admitted(guard, ask) {
         return *denied;
     }
@@ -81,7 +90,10 @@ pub(crate) fn answer(view: &impl View, guard: &Guard, ask: &Ask<'_>) -> Reply {
         "/metrics" => only(ask, read, |ask| metrics(view, ask.headers)),
         "/api/config" => only(ask, read, |_| {
             let (version, config) = view.config();
-            json_reply(&json!({"version": version, "config": config, "last_reload": view.last_reload()}))
+            let warnings: Vec<_> = view.warnings().iter().map(warning).collect();
+            json_reply(&json!({
+                "version": version, "config": config, "last_reload": view.last_reload(), "warnings": warnings,
+            }))
         }),
         "/api/shadow" => only(ask, read, |_| match view.shadow() {
             Some(report) => json_reply(&report),
@@ -92,12 +104,37 @@ pub(crate) fn answer(view: &impl View, guard: &Guard, ask: &Ask<'_>) -> Reply {
             let endpoints: Vec<Shown> = fleet.endpoints.iter().map(|e| Shown::of(e, view)).collect();
             json_reply(&Endpoints { endpoints })
         }),
+        "/api/presets" => only(ask, read, |_| json_reply(&crate::presets::all())),
+        "/api/phases" => only(ask, read, |ask| crate::phases::answer(ask.uri.query().unwrap_or(""))),
+        "/api/rescore" => only(ask, &[Method::POST], |ask| crate::rescore::answer(view, ask.body)),
         "/api/decisions" => only(ask, read, |ask| decisions(view, ask.uri.query().unwrap_or(""))),
         _ => match path.strip_prefix("/api/decisions/") {
             Some(id) => only(ask, read, |_| decision(view, id)),
-            None => fault(StatusCode::NOT_FOUND, "there is nothing here; GET / lists what is"),
+            None => extended(admin, ask)
+                .unwrap_or_else(|| fault(StatusCode::NOT_FOUND, "there is nothing here; GET / lists what is")),
         },
     }
+}
+
+/// The answer of an extension.
+fn extended(admin: &Admin, ask: &Ask<'_>) -> Option<Reply> {
+    let (path, query) = (ask.uri.path(), ask.uri.query().unwrap_or(""));
+    let mut answers = admin.extensions.iter().filter_map(|e| e.answer(ask.method.as_str(), path, query, ask.body));
+    let (status, value) = answers.next()?;
+    let mut reply = json_reply(&value);
+    *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    Some(reply)
+}
+
+fn warning(fault: &Fault) -> serde_json::Value {
+    json!({
+        "code": fault.code.as_str(),
+        "line": fault.span.line,
+        "column": fault.span.column,
+        "path": fault.path,
+        "message": fault.message,
+        "help": fault.help.as_deref().or(Some(&*fault.full_label()).filter(|label| !label.is_empty())),
+    })
 }
 
 /// Whether a request may be answered at all; if not, what it is told.

@@ -28,6 +28,9 @@ impl View for Yard {
         let newest = self.decisions.iter().rev().filter(|d| after.is_none_or(|a| d.id > a));
         newest.take(limit).cloned().collect()
     }
+    fn decided(&self) -> u64 {
+        self.decisions.len() as u64
+    }
     fn decision(&self, id: DecisionId) -> Option<Arc<Decision>> {
         self.decisions.iter().find(|d| d.id == id).cloned()
     }
@@ -199,7 +202,10 @@ async fn endpoints_have_every_promised_key_and_null_for_what_is_unknown() {
 async fn the_configuration_comes_with_its_version() {
     let (address, _) = started(yard(), Guard::default()).await;
     let config = ask(address, "GET", "/api/config", "").await.json();
-    assert_eq!(config, json!({"version": 7, "config": {"kind": "EndpointPickerConfig"}, "last_reload": null}));
+    assert_eq!(
+        config,
+        json!({"version": 7, "config": {"kind": "EndpointPickerConfig"}, "last_reload": null, "warnings": []})
+    );
 }
 
 #[tokio::test]
@@ -264,12 +270,16 @@ async fn a_page_of_another_site_reaches_nothing() {
 #[tokio::test]
 async fn without_the_token_only_the_liveness_probe_is_answered() {
     let (address, _) = started(yard(), Guard { token: Some("t0".into()), ..Guard::default() }).await;
-    for path in ["/", "/metrics", "/api/config", "/api/endpoints", "/api/decisions"] {
+    for path in ["/metrics", "/api/config", "/api/endpoints", "/api/decisions", "/api/stream", "/api/prefix"] {
         let answer = ask(address, "GET", path, "").await;
         assert_eq!(answer.status, 401, "{path}");
         assert!(answer.head.contains("www-authenticate: bearer"));
+    }
+    for path in ["/metrics", "/api/config", "/api/endpoints", "/api/decisions"] {
         assert_eq!(ask(address, "GET", path, "Authorization: Bearer t0\r\n").await.status, 200, "{path}");
     }
+    // The page itself is the same everywhere; it asks for the token.
+    assert_eq!(ask(address, "GET", "/", "Accept: text/html\r\nAccept-Encoding: identity\r\n").await.status, 200);
     assert_eq!(ask(address, "GET", "/healthz", "").await.body, "ok\n");
 }
 

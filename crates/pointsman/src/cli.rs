@@ -13,6 +13,7 @@ use crate::man::Man;
 use crate::preset;
 use crate::serve::Serve;
 use crate::status::Status;
+use crate::top::Top;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,6 +39,8 @@ pub(crate) enum Command {
     Explain(Explain),
     /// Show the endpoints and what is known of them
     Status(Status),
+    /// Watch the fleet and the newest decisions in a terminal
+    Top(Top),
     /// Take an endpoint out: it gets no new requests
     #[command(before_help = DRAIN_EXAMPLES)]
     Drain(Drain),

@@ -1,7 +1,7 @@
 //! `pointsman`: the endpoint picker for LLM inference, as one program.
 //!
 //! This crate only puts things together: [`serve`] makes a pool, the sources that feed it, the gateway and the admin listener; the other
-//! commands are clients of that admin listener ([`explain`], [`status`], [`drain`]), or need no running Pointsman ([`check`], [`engine`]).
+//! commands are clients of that admin listener ([`explain`], [`status`], [`top`], [`drain`]), or need no running Pointsman ([`check`], [`engine`]).
 //! Data goes to stdout, talk to stderr; how a command ends is in [`failure::Exit`].
 
 mod admin_client;
@@ -25,6 +25,7 @@ mod snapshot;
 mod status;
 mod telemetry;
 mod terminal;
+mod top;
 mod wiring;
 
 use std::ffi::OsString;
@@ -77,6 +78,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Epp(options) => epp::run(*options),
         Command::Explain(options) => explain::run(&options),
         Command::Status(options) => status::run(&options),
+        Command::Top(options) => top::run(&options),
         Command::Drain(options) => drain::run(&options, true),
         Command::Undrain(options) => drain::run(&options, false),
         Command::Check(options) => check::run(&options),

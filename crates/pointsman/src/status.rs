@@ -28,34 +28,34 @@ pub(crate) struct Status {
 }
 
 #[derive(Deserialize)]
-struct Pool {
-    endpoints: Vec<Endpoint>,
+pub(crate) struct Pool {
+    pub(crate) endpoints: Vec<Endpoint>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Endpoint {
-    address: String,
-    name: String,
-    ready: bool,
-    since_ms: u64,
-    reason: Option<String>,
-    scrape_age_ms: Option<u64>,
-    engine: Option<String>,
-    running: Option<f64>,
-    waiting: Option<f64>,
-    kv_cache_usage: Option<f64>,
-    lora: Option<Lora>,
-    in_flight: u64,
-    cached_blocks: Option<u64>,
+pub(crate) struct Endpoint {
+    pub(crate) address: String,
+    pub(crate) name: String,
+    pub(crate) ready: bool,
+    pub(crate) since_ms: u64,
+    pub(crate) reason: Option<String>,
+    pub(crate) scrape_age_ms: Option<u64>,
+    pub(crate) engine: Option<String>,
+    pub(crate) running: Option<f64>,
+    pub(crate) waiting: Option<f64>,
+    pub(crate) kv_cache_usage: Option<f64>,
+    pub(crate) lora: Option<Lora>,
+    pub(crate) in_flight: u64,
+    pub(crate) cached_blocks: Option<u64>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Lora {
-    running: Vec<String>,
-    waiting: Vec<String>,
-    max: Option<u64>,
+pub(crate) struct Lora {
+    pub(crate) running: Vec<String>,
+    pub(crate) waiting: Vec<String>,
+    pub(crate) max: Option<u64>,
 }
 
 /// Prints it.

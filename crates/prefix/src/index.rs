@@ -28,6 +28,16 @@ struct Column {
     /// Most blocks; `None` until the first record or [`ApproxIndex::set_capacity`].
     capacity: Option<usize>,
     stamp: u32,
+    counts: Turnover,
+}
+
+/// Blocks that came and went at one endpoint since the index was made. What it was credited with and did not serve is in both.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Turnover {
+    /// Blocks added.
+    pub added: u64,
+    /// Blocks that made room, or went for another reason.
+    pub gone: u64,
 }
 
 /// What one [`ApproxIndex::record`] did.
@@ -95,6 +105,8 @@ impl ApproxIndex {
             lru.link_after(before, node);
             before = node;
         }
+        column.counts.added += (chain.len() - held) as u64;
+        column.counts.gone += excess as u64;
         Recorded { new_from: held, len: chain.len(), stamp }
     }
 
@@ -113,6 +125,7 @@ impl ApproxIndex {
                 break;
             }
             self.drop_node(slot, &mut column.lru, node);
+            column.counts.gone += 1;
         }
     }
 
@@ -124,6 +137,7 @@ impl ApproxIndex {
         column.capacity = Some(capacity);
         while column.lru.len() > capacity {
             self.evict_oldest(slot, &mut column.lru);
+            column.counts.gone += 1;
         }
         if column.lru.len() == 0 {
             column.lru = Lru::default();
@@ -162,6 +176,32 @@ impl ApproxIndex {
     #[must_use]
     pub fn len_of(&self, slot: Slot) -> usize {
         self.columns.read().get(slot.index()).map_or(0, |column| column.lock().lru.len())
+    }
+
+    /// Blocks that came to an endpoint and left it.
+    #[must_use]
+    pub fn turnover_of(&self, slot: Slot) -> Turnover {
+        self.columns.read().get(slot.index()).map_or_else(Turnover::default, |column| column.lock().counts)
+    }
+
+    /// Endpoints that were ever recorded for, as the number above their highest slot.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.columns.read().len()
+    }
+
+    /// Visits the `limit` most recently used blocks of an endpoint: block, the block before it, and how many chains were recorded since it was used. A
+    /// block comes after the one before it. Returns whether all were visited.
+    ///
+    /// `visit` must not call the index: the endpoint's lock is held.
+    pub fn newest(&self, slot: Slot, limit: usize, mut visit: impl FnMut(BlockHash, Option<BlockHash>, u32)) -> bool {
+        let Some(column) = self.columns.read().get(slot.index()).map(Arc::clone) else { return true };
+        let column = column.lock();
+        for node in column.lru.iter().take(limit) {
+            let parent = (node.parent != NONE).then(|| column.lru.node(node.parent).hash);
+            visit(node.hash, parent, column.stamp.wrapping_sub(node.stamp));
+        }
+        column.lru.len() <= limit
     }
 
     /// Distinct blocks that anybody holds.
@@ -287,6 +327,7 @@ impl ApproxIndex {
     }
 
     fn empty(&self, slot: Slot, column: &mut Column) {
+        column.counts.gone += column.lru.len() as u64;
         while column.lru.len() > 0 {
             self.evict_oldest(slot, &mut column.lru);
         }

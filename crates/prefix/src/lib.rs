@@ -41,9 +41,11 @@ mod index;
 mod lru;
 mod matching;
 mod table;
+mod tree;
 
-pub use index::{ApproxIndex, Recorded};
+pub use index::{ApproxIndex, Recorded, Turnover};
 pub use matching::MatchScratch;
+pub use tree::{Branch, Tree};
 
 /// Most bytes that one (block, endpoint) pair costs, all in, once an endpoint holds more than a few hundred blocks.
 /// Beside it stands a fixed part: less than 64 KiB for the index and less than 8 KiB for every endpoint.

@@ -157,6 +157,7 @@ pub(super) fn assemble(
         secrets: effective::secrets(d),
         table,
         activations,
+        warnings: Vec::new(),
         plugins: d
             .decls
             .iter()

@@ -26,7 +26,7 @@ use crate::producers::token_producer::render::Render;
 use crate::table::Catalogue;
 use pointsman_config::document::{decode, decode_tree};
 use pointsman_config::registry::check_decoded;
-use pointsman_config::{Decoded, Faults, Node};
+use pointsman_config::{Decoded, Fault, Faults, Node, Severity};
 use pointsman_scheduling::{
     Admitter, Batcher, Columns, Facts, Hooks, Named, Producer, RequestHook, ResponseHook, Scheduler, UsageHook,
 };
@@ -131,6 +131,8 @@ pub struct Compiled {
     pub activations: Vec<Activation>,
     /// Every instance, in order.
     pub plugins: Vec<NamedPlugin>,
+    /// What the document says that is legal and surely not meant.
+    pub warnings: Vec<Fault>,
 }
 
 impl Compiled {
@@ -207,5 +209,9 @@ fn compile_decoded(decoded: Decoded, options: &CompileOptions, faults: &mut Faul
         lint::lint(&declared, &bound, &instances, faults);
     }
     let compiled = assemble::assemble(&declared, &bound, instances, columns, activations, faults);
-    if faults.errors() > 0 { None } else { compiled }
+    if faults.errors() > 0 {
+        return None;
+    }
+    let warnings = faults.sorted().into_iter().filter(|f| f.severity == Severity::Warning).cloned().collect();
+    compiled.map(|compiled| Compiled { warnings, ..compiled })
 }

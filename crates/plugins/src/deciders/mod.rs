@@ -3,4 +3,5 @@
 
 pub mod always_disagg_multimodal_decider;
 pub mod always_disagg_pd_decider;
+pub mod cost;
 pub mod prefix_based_pd_decider;

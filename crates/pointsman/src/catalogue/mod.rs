@@ -72,6 +72,16 @@ pub(crate) fn plugins(options: &Plugins) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
+/// The catalogue on the admin listener: `GET /api/plugins`.
+pub(crate) struct Catalogue;
+
+impl pointsman_admin::Extension for Catalogue {
+    fn answer(&self, method: &str, path: &str, _: &str, _: &[u8]) -> Option<(u16, serde_json::Value)> {
+        let plugins = || TABLE.iter().map(json::row).collect::<serde_json::Value>();
+        (method == "GET" && path == "/api/plugins").then(|| (200, serde_json::json!({"plugins": plugins()})))
+    }
+}
+
 /// Prints the JSON Schema of a document.
 pub(crate) fn schema(_: &Schema) -> Result<Exit, Failure> {
     writeln!(std::io::stdout().lock(), "{:#}", schema::document())?;

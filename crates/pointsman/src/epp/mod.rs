@@ -28,6 +28,7 @@ use pointsman_sources::{SHORTEST_TICK, TlsOptions};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::catalogue::Catalogue;
 use crate::check::{checked, read};
 use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
@@ -168,7 +169,8 @@ async fn serve(options: Epp, compiled: Compiled, origin: Origin, states: Arc<Lea
             read_only: options.admin_read_only,
         };
         let stop = reached(stages.clone(), Stage::Stopped);
-        tokio::spawn(pointsman_admin::serve(listener, Arc::clone(&pool), guard, stop));
+        let console = pointsman_admin::Admin { guard, extensions: vec![Arc::new(Catalogue)] };
+        tokio::spawn(pointsman_admin::serve(listener, Arc::clone(&pool), console, stop));
     }
 
     let shared = Shared::new(Arc::clone(&pool), options.extproc()?);

@@ -14,7 +14,7 @@ use clap::Args;
 use crate::admin_client::{Target, converse, segment};
 use crate::failure::{Exit, Failure};
 use crate::terminal::Paint;
-use record::Record;
+pub(crate) use record::Record;
 pub(crate) use table::short_name;
 
 const EXAMPLES: &str = "\

@@ -40,7 +40,7 @@ impl Banner<'_> {
         let fleet = format!("{ready} of {} ready", self.fleet.endpoints.len());
         let rows = [
             ("gateway", gateway.as_str(), "OpenAI and Anthropic APIs".to_owned()),
-            ("admin", admin.as_str(), "decisions, endpoints, configuration, metrics".to_owned()),
+            ("console", admin.as_str(), "live decisions, tuning, admin API, metrics".to_owned()),
             ("fleet", fleet.as_str(), self.unready()),
             ("profile", self.configuration, self.weights()),
         ];

@@ -56,7 +56,7 @@ impl Serve {
             let line = banner.lines().find(|l| l.trim_start().starts_with(label)).expect("a line of the banner");
             line.split_whitespace().nth(1).and_then(|url| url.split("://").nth(1)).expect("a URL").to_owned()
         };
-        let (gateway, admin) = (address("gateway"), address("admin"));
+        let (gateway, admin) = (address("gateway"), address("console"));
         Self { child, gateway, admin, banner, stderr }
     }
 

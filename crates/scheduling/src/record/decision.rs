@@ -348,7 +348,9 @@ impl Decision {
         size_of::<Self>() + profiles + strings + self.block_hashes.as_ref().map_or(0, |b| b.len() * 8) + 160
     }
 
-    pub(super) fn endpoint(&self, index: u32) -> &str {
+    /// Name of the endpoint at a place of the fleet; empty where there is none.
+    #[must_use]
+    pub fn endpoint(&self, index: u32) -> &str {
         self.fleet.at(index).map_or("", |(name, _)| name)
     }
 }

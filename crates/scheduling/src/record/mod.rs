@@ -4,6 +4,7 @@ mod decision;
 mod id;
 mod json;
 mod reason;
+mod rescore;
 mod ring;
 
 pub use decision::{
@@ -12,4 +13,5 @@ pub use decision::{
 };
 pub use id::{DecisionId, DecisionIds};
 pub use reason::Reason;
+pub use rescore::{Agreement, Rescored};
 pub use ring::Ring;

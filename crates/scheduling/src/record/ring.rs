@@ -18,6 +18,7 @@ pub struct Ring {
 struct Shard {
     records: VecDeque<(Arc<Decision>, usize)>,
     bytes: usize,
+    pushed: u64,
 }
 
 impl Ring {
@@ -46,6 +47,7 @@ impl Ring {
             bytes += record.fleet.bytes();
         }
         shard.bytes += bytes;
+        shard.pushed += 1;
         shard.records.push_back((record, bytes));
         for place in &mut gone {
             if shard.bytes <= self.budget || shard.records.len() <= 1 {
@@ -86,6 +88,12 @@ impl Ring {
     #[must_use]
     pub fn keeps(&self) -> bool {
         self.budget > 0
+    }
+
+    /// Records that ever came in.
+    #[must_use]
+    pub fn pushed(&self) -> u64 {
+        self.shards.iter().map(|s| s.lock().pushed).sum()
     }
 
     /// Bytes kept.

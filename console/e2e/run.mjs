@@ -1,0 +1,157 @@
+// The console against a real server under load, in a real browser.
+import { mkdtempSync, writeFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import * as h from "./harness.mjs";
+import * as views from "./views.mjs";
+import { accessible, keyboard, listen, looks } from "./looks.mjs";
+
+const { check, same, until } = h;
+const only = process.env.ONLY ?? "";
+const browser = await h.chromium.launch({ executablePath: process.env.CHROMIUM, args: ["--no-sandbox"] });
+const scratch = mkdtempSync(path.join(tmpdir(), "pointsman-console-"));
+
+async function group(name, work) {
+  if (!name.includes(only)) return;
+  const began = Date.now();
+  const before = h.failed;
+  console.log(name);
+  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true });
+  context.setDefaultTimeout(15_000);
+  const page = await context.newPage();
+  const faults = listen(page);
+  try {
+    await work(page, context);
+  } catch (error) {
+    check(false, name, error.stack ?? error);
+    await page.screenshot({ path: path.join(h.OUT, `failed-${name.replaceAll(" ", "-")}.png`) }).catch(() => {});
+  }
+  check(faults.length === 0, `${name}: the page reports no fault`, faults.join(" | "));
+  await context.close();
+  console.log(`  ${h.failed === before ? "ok" : "FAILED"} ${((Date.now() - began) / 1000).toFixed(1)} s`);
+}
+
+const server = await h.serve("demo");
+const stop = h.load(server, 25);
+await h.sleep(3_000);
+
+await group("first paint", async (page) => {
+  const began = Date.now();
+  await page.goto(server.url);
+  await page.waitForSelector("h1");
+  const paint = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
+  check(paint > 0 && paint < 1_000, "first paint within a second", `${paint} ms of ${Date.now() - began} ms`);
+  console.log(`  first contentful paint ${paint.toFixed(0)} ms`);
+  const reply = await fetch(server.url, { headers: { accept: "text/html" } });
+  check(reply.headers.get("content-security-policy")?.startsWith("default-src 'self'"), "the policy is strict");
+  const again = await fetch(server.url, { headers: { accept: "text/html", "if-none-match": reply.headers.get("etag") } });
+  same(again.status, 304, "the page is validated by its tag");
+});
+for (const view of views.VIEWS) await group(view, (page) => views[view](page, server));
+await group("keyboard", (page) => keyboard(page, server));
+await group("looks", (page) => looks(page, server));
+stop();
+
+await group("restart", async (page) => {
+  const first = await h.serve("restart");
+  await first.chat("before");
+  await views.open(page, first, "pipeline");
+  await page.waitForSelector("#decisions tbody tr");
+  const old = await page.locator("#decisions tbody tr a").first().innerText();
+  await first.stop();
+  const state = () => page.locator("[data-state]").getAttribute("data-state");
+  check(await until(async () => (await state()) === "lost"), "the page says that the server is away");
+  const second = await h.serve("restart", [], first.ports);
+  check(await until(async () => (await state()) === "live", 15_000), "and finds it again by itself");
+  await second.chat("after");
+  check(await until(async () => (await page.locator("#decisions tbody tr a").first().innerText()) !== old), "what is new is shown");
+  await second.stop();
+});
+
+await group("token", async (page) => {
+  const guarded = await h.serve("token", ["--admin-token", "s3cret"]);
+  await page.goto(guarded.url);
+  await page.waitForSelector("dialog[open]");
+  await accessible(page, "the token dialog");
+  await page.getByLabel("Admin token").fill("wrong");
+  await page.keyboard.press("Enter");
+  await h.sleep(800);
+  check(await page.locator("dialog[open]").isVisible(), "a wrong token is asked for again");
+  await page.getByLabel("Admin token").fill("s3cret");
+  await page.keyboard.press("Enter");
+  check(await until(async () => (await page.locator("[data-state]").getAttribute("data-state")) === "live"), "the right one opens");
+  await guarded.stop();
+});
+
+const ODD = [`<img src=x onerror=alert(1)>`, `"quoted" & 'odd' </td>`, "b\u202ereversed", "long-".repeat(60), "%2e%2e/../x?y#z"];
+
+await group("odd names", async (page) => {
+  const port = await h.freePort();
+  h.start("odd-engine", ["engine", "--host", "0.0.0.0", "--port", String(port), "--model", "demo"]);
+  const list = ODD.map((name, at) => ({ name, address: `127.0.0.${at + 1}`, port: String(port) }));
+  const file = path.join(scratch, "odd.yaml");
+  writeFileSync(file, JSON.stringify({ endpoints: list }));
+  const odd = await h.serve("odd", ["--endpoints-file", file]);
+  for (const model of ["<script>alert(1)</script>", "demo", "x\u202ey"]) await odd.chat("hello", model);
+  const { endpoints } = await odd.get("/api/endpoints");
+  same(endpoints.length, ODD.length, "all endpoints are taken");
+  for (const view of views.VIEWS) {
+    await views.open(page, odd, view);
+    await h.sleep(400);
+    const planted = await page.evaluate(() => document.querySelectorAll("main img, main script").length);
+    same(planted, 0, `${view} shows names as text`);
+    check(!(await page.locator("main").innerText()).includes("\u202e"), `${view} lets no name turn the line around`);
+  }
+  await views.open(page, odd, "fleet");
+  await until(async () => (await page.locator("#fleet tbody tr").count()) === ODD.length);
+  check((await page.locator("#fleet").innerText()).includes(ODD[0]), "the name is legible");
+  await page.getByRole("button", { name: `Drain ${ODD[0]}` }).click();
+  check(await until(async () => (await odd.get("/api/endpoints")).endpoints[0].conditions.includes("drained")), "one with an odd name can be drained");
+  await accessible(page, "fleet with odd names");
+  await odd.stop();
+});
+
+await group("500 engines", async (page) => {
+  const port = await h.freePort();
+  h.start("many-engine", ["engine", "--host", "0.0.0.0", "--port", String(port), "--model", "demo"]);
+  const list = Array.from({ length: 500 }, (_, n) => ({ name: `pod-${n}`, address: `127.0.${1 + Math.floor(n / 250)}.${1 + (n % 250)}`, port: String(port) }));
+  const file = path.join(scratch, "many.yaml");
+  writeFileSync(file, JSON.stringify({ endpoints: list }));
+  const many = await h.serve("many", ["--endpoints-file", file, "--refresh-metrics-interval", "2s", "--health-interval", "5s", "--models-interval", "60s", "--metrics-staleness-threshold", "10s"]);
+  await until(async () => (await many.get("/api/endpoints")).endpoints.filter((e) => e.ready).length === 500, 20_000);
+  const stopMany = h.load(many, 10);
+  await views.open(page, many, "fleet");
+  check(await until(async () => (await page.locator("main p").first().innerText()).includes("of 500 endpoints"), 15_000), "all are counted");
+  same(await page.locator("#fleet tbody tr").count(), 50, "a page has fifty");
+  await page.getByRole("button", { name: "Next" }).click();
+  check(await until(async () => (await page.locator("#fleet tbody tr").first().innerText()).includes("pod-50")), "the next page follows");
+  await page.getByLabel("Search").fill("pod-499");
+  check(await until(async () => (await page.locator("#fleet tbody tr").count()) === 1), "one is found by name");
+  await views.open(page, many, "pipeline");
+  await page.waitForSelector("table.candidates tbody tr");
+  const frames = await page.evaluate(
+    () =>
+      new Promise((done) => {
+        let n = 0;
+        const began = performance.now();
+        const frame = () => {
+          n += 1;
+          if (performance.now() - began < 3_000) requestAnimationFrame(frame);
+          else done((n * 1000) / (performance.now() - began));
+        };
+        requestAnimationFrame(frame);
+      }),
+  );
+  console.log(`  ${frames.toFixed(0)} frames/s with 500 engines`);
+  check(frames > 20, "the page stays fluid", `${frames} frames/s`);
+  await views.open(page, many, "prefix");
+  await page.waitForSelector("#inventory tbody tr");
+  await accessible(page, "prefix with 500 engines");
+  stopMany();
+  await many.stop();
+});
+
+await browser.close();
+rmSync(scratch, { recursive: true, force: true });
+console.log(`RESULT ${h.passed} ${h.failed}`);
+process.exit(h.failed ? 1 : 0);

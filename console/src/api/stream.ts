@@ -1,0 +1,74 @@
+// The event stream, read with fetch so that it can carry a token; opened anew whenever it ends.
+import { authorization, tokenWanted } from "./client";
+
+export type Listener = (event: string, data: unknown) => void;
+export type State = "connecting" | "live" | "lost" | "token";
+
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 5_000;
+/** The server speaks at least every two seconds; a silence this long is a dead connection. */
+const SILENCE_MS = 10_000;
+
+const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
+
+/** Keeps a stream open for ever. */
+export async function follow(path: string, listener: Listener, state: (state: State) => void): Promise<never> {
+  let wait = FIRST_WAIT_MS;
+  for (;;) {
+    try {
+      await once(path, listener, () => {
+        wait = FIRST_WAIT_MS;
+        state("live");
+      });
+    } catch (error) {
+      if (error instanceof Refused && error.status === 401) {
+        state("token");
+        tokenWanted.value = true;
+        while (tokenWanted.value) await sleep(200);
+        continue;
+      }
+    }
+    state("lost");
+    await sleep(wait);
+    wait = Math.min(wait * 1.6, LONGEST_WAIT_MS);
+  }
+}
+
+class Refused extends Error {
+  constructor(readonly status: number) {
+    super(`status ${status}`);
+  }
+}
+
+async function once(path: string, listener: Listener, opened: () => void): Promise<void> {
+  const stop = new AbortController();
+  let timer = setTimeout(() => stop.abort(), SILENCE_MS);
+  try {
+    const reply = await fetch(path, { headers: { accept: "text/event-stream", ...authorization() }, signal: stop.signal });
+    if (!reply.ok || !reply.body) throw new Refused(reply.status);
+    opened();
+    const reader = reply.body.pipeThrough(new TextDecoderStream()).getReader();
+    let rest = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      clearTimeout(timer);
+      timer = setTimeout(() => stop.abort(), SILENCE_MS);
+      const events = (rest + value).split("\n\n");
+      rest = events.pop() ?? "";
+      for (const event of events) tell(event, listener);
+    }
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+function tell(text: string, listener: Listener): void {
+  let name = "message";
+  let data = "";
+  for (const line of text.split("\n")) {
+    if (line.startsWith("event: ")) name = line.slice(7);
+    else if (line.startsWith("data: ")) data += line.slice(6);
+  }
+  if (data) listener(name, JSON.parse(data));
+}

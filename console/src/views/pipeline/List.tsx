@@ -1,0 +1,64 @@
+// The newest decisions, one line each.
+import type { Decision } from "../../api/types";
+import { clean, clock, int, millis } from "../../format";
+import { address } from "../../router";
+import { target } from "./index";
+
+const SHOWN = 40;
+
+export function List({ decisions, chosen, query }: { decisions: Decision[]; chosen: string | null; query: Record<string, string> }) {
+  const at = decisions.findIndex((d) => d.id === chosen);
+  // The chosen one stays in sight.
+  const from = at >= SHOWN ? at - SHOWN + 1 : 0;
+  return (
+    <section class="panel">
+      <h2>Decisions</h2>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Decisions">
+        <table id="decisions">
+          <caption>
+            Newest first, {int(decisions.length)} held. <kbd>j</kbd> and <kbd>k</kbd> move.
+          </caption>
+          <thead>
+            <tr>
+              <th scope="col">Decision</th>
+              <th scope="col">Time</th>
+              <th scope="col">Model</th>
+              <th scope="col">To</th>
+              <th scope="col" class="num">
+                Tokens
+              </th>
+              <th scope="col" class="num">
+                TTFT
+              </th>
+              <th scope="col">Outcome</th>
+            </tr>
+          </thead>
+          <tbody>
+            {decisions.slice(from, from + SHOWN).map((d) => (
+              <tr key={d.id} class={d.id === chosen ? "pick new" : "new"}>
+                <th scope="row">
+                  <a class="mono" href={address("pipeline", d.id, query)} aria-current={d.id === chosen ? "true" : undefined}>
+                    {d.id}
+                  </a>
+                </th>
+                <td>{clock(d.at)}</td>
+                <td class="ellipsis">{clean(d.model, 60)}</td>
+                <td class="ellipsis">{clean(target(d) ?? "nobody", 60)}</td>
+                <td class="num">{int(d.prompt_tokens_estimated)}</td>
+                <td class="num">{millis(d.outcome.ttft_ms)}</td>
+                <td>{ending(d)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </section>
+  );
+}
+
+function ending(d: Decision) {
+  const { ended, status } = d.outcome;
+  if (ended === null) return <span class="quiet">running</span>;
+  const fine = ended === "natural" && (status ?? 0) < 400;
+  return <span class={fine ? "good" : "bad"}>{`${status ?? "no status"}${ended === "natural" ? "" : ` ${ended}`}`}</span>;
+}

@@ -1,0 +1,141 @@
+// Every decision: how it came about, step by step, and what came of it.
+import { useEffect, useState } from "preact/hooks";
+import { get } from "../../api/client";
+import type { Decision } from "../../api/types";
+import { inField } from "../../app";
+import { clean, int } from "../../format";
+import { address, go, place, setQuery } from "../../router";
+import { decisions, models, rate, toldRate } from "../../store";
+import { Candidates } from "./Candidates";
+import { Facts } from "./Facts";
+import { Flow } from "./Flow";
+import { List } from "./List";
+
+const OUTCOMES = ["natural", "client-disconnect", "error", "refused", "shutdown", "running"];
+
+/** Where a decision went: the pick of its last profile. */
+export const target = (d: Decision) => d.profiles.findLast((p) => p.picked.length)?.picked[0] ?? null;
+
+export function PipelineView() {
+  const query = place.value.query;
+  const [model, endpoint, outcome] = [query.get("model") ?? "", query.get("endpoint") ?? "", query.get("outcome") ?? ""];
+  const [frozen, freeze] = useState<string | null>(null);
+  const [fetched, setFetched] = useState<{ id: string; decision: Decision | null } | null>(null);
+  const all = decisions.value;
+  const fits = (d: Decision) =>
+    (!model || d.model === model) &&
+    (!endpoint || target(d) === endpoint) &&
+    (!outcome || (d.outcome.ended ?? "running") === outcome);
+  const upTo = frozen === null ? all : all.filter((d) => d.id <= frozen);
+  const shown = upTo.filter(fits);
+  const id = place.value.id;
+  const held = id ? all.find((d) => d.id === id) : shown[0];
+  const chosen = held ?? (fetched?.id === id ? fetched?.decision : null);
+
+  useEffect(() => {
+    if (!id || all.some((d) => d.id === id) || fetched?.id === id) return;
+    get<Decision>(`/api/decisions/${encodeURIComponent(id)}`).then(
+      (decision) => setFetched({ id, decision }),
+      () => setFetched({ id, decision: null }),
+    );
+  }, [id, all]);
+
+  const toggle = () => freeze(frozen === null ? (all[0]?.id ?? "") : null);
+  const step = () => {
+    const next = all.filter((d) => frozen !== null && d.id > frozen && fits(d)).at(-1);
+    if (next) {
+      freeze(next.id);
+      go("pipeline", next.id, Object.fromEntries(query));
+    }
+  };
+  const move = (by: number) => {
+    const at = shown.findIndex((d) => d.id === chosen?.id);
+    const next = shown[Math.max(0, Math.min(shown.length - 1, at + by))];
+    if (next) go("pipeline", next.id, Object.fromEntries(query));
+  };
+  useEffect(() => {
+    const keys = (event: KeyboardEvent) => {
+      if (event.altKey || event.ctrlKey || event.metaKey || inField(event.target)) return;
+      if (event.key === "f") toggle();
+      else if (event.key === "n") step();
+      else if (event.key === "j") move(1);
+      else if (event.key === "k") move(-1);
+      else return;
+      event.preventDefault();
+    };
+    addEventListener("keydown", keys);
+    return () => removeEventListener("keydown", keys);
+  });
+
+  const waiting = frozen === null ? 0 : all.filter((d) => d.id > frozen && fits(d)).length;
+  const endpoints = [...new Set(all.map(target).filter((e): e is string => e !== null))].sort();
+  const left = rate.value !== null && toldRate.value !== null ? Math.max(0, rate.value - toldRate.value) : 0;
+  return (
+    <div class="view">
+      <div class="head">
+        <h1>Pipeline</h1>
+        <p>
+          {left >= 1
+            ? `A sample: ${int(toldRate.value)} of ${int(rate.value)} decisions a second are shown.`
+            : "Every decision as it is made."}
+        </p>
+      </div>
+      <div class="row">
+        <button type="button" aria-pressed={frozen !== null} onClick={toggle}>
+          {frozen === null ? "Freeze" : "Frozen"} <kbd>f</kbd>
+        </button>
+        <button type="button" disabled={frozen === null || waiting === 0} onClick={step}>
+          Step <kbd>n</kbd>
+          {frozen !== null && ` (${int(waiting)} waiting)`}
+        </button>
+        <Select label="Model" value={model} all={models.value} pick={(v) => setQuery("model", v)} />
+        <Select label="Endpoint" value={endpoint} all={endpoints} pick={(v) => setQuery("endpoint", v)} />
+        <Select label="Outcome" value={outcome} all={OUTCOMES} pick={(v) => setQuery("outcome", v)} />
+        {id && (
+          <a class="small" href={address("pipeline", null, Object.fromEntries(query))}>
+            Follow the newest
+          </a>
+        )}
+      </div>
+      {id && !chosen && fetched?.id === id && (
+        <p class="notice">Decision {clean(id, 20)} is not on record any more: the server keeps the newest ones.</p>
+      )}
+      {chosen && <Flow decision={chosen} />}
+      <div class="split wide-right">
+        <List decisions={shown} chosen={chosen?.id ?? null} query={Object.fromEntries(query)} />
+        {chosen ? (
+          <div class="view">
+            {chosen.profiles.map((profile) => (
+              <Candidates key={profile.name} profile={profile} decision={chosen} />
+            ))}
+            <Facts decision={chosen} />
+          </div>
+        ) : (
+          <section class="panel">
+            <h2>No decision yet</h2>
+            <div class="body">
+              <p>Send a request through the gateway; it shows up here at once.</p>
+            </div>
+          </section>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Select(props: { label: string; value: string; all: string[]; pick: (value: string) => void }) {
+  const all = props.value && !props.all.includes(props.value) ? [props.value, ...props.all] : props.all;
+  return (
+    <label>
+      {props.label}
+      <select value={props.value} onChange={(e) => props.pick(e.currentTarget.value)}>
+        <option value="">all</option>
+        {all.map((one) => (
+          <option key={one} value={one}>
+            {clean(one, 40)}
+          </option>
+        ))}
+      </select>
+    </label>
+  );
+}

@@ -1,0 +1,159 @@
+// Policies side by side on the same workload, run by the laboratory in the server.
+import { useEffect, useState } from "preact/hooks";
+import { ApiError, get, post } from "../../api/client";
+import type { Race } from "../../api/types";
+import { clean, int, millis, percent } from "../../format";
+import { go, place } from "../../router";
+
+const POLICIES = ["pointsman default", "round-robin", "least-connections", "random"];
+const COLUMNS: [string, string, (v: number) => string][] = [
+  ["ttft_mean_ms", "Average TTFT", millis],
+  ["ttft_p95_ms", "TTFT p95", millis],
+  ["cache_hit_share", "Cache hit", (v) => percent(v, 1)],
+  ["completed", "Completed", int],
+  ["reprefilled_tokens", "Re-prefilled tokens", int],
+];
+
+export function RaceView() {
+  const id = place.value.id;
+  const [setUp, change] = useState({ endpoints: 6, workload: "chat", rate: 8, requests: 100, seeds: 3, policies: POLICIES.slice() });
+  const [race, setRace] = useState<Race | null>(null);
+  const [fault, setFault] = useState<string | null>(null);
+  useEffect(() => {
+    setRace(null);
+    if (!id) return;
+    let gone = false;
+    const look = async () => {
+      try {
+        const now = await get<Race>(`/api/race/${encodeURIComponent(id)}`);
+        if (gone) return;
+        setRace(now);
+        if (now.state === "running" || now.state === "queued") setTimeout(look, 500);
+      } catch (error) {
+        if (!gone) setFault(told(error as ApiError));
+      }
+    };
+    void look();
+    return () => {
+      gone = true;
+    };
+  }, [id]);
+  const begin = async (event: Event) => {
+    event.preventDefault();
+    setFault(null);
+    try {
+      const begun = await post<{ id: string }>("/api/race", { set_up: setUp });
+      go("race", begun.id);
+    } catch (error) {
+      setFault(told(error as ApiError));
+    }
+  };
+  const number = (key: "endpoints" | "rate" | "requests" | "seeds", label: string, min: number, max: number) => (
+    <label>
+      {label}
+      <input type="number" min={min} max={max} value={setUp[key]} onInput={(e) => change({ ...setUp, [key]: Number(e.currentTarget.value) })} />
+    </label>
+  );
+  return (
+    <div class="view">
+      <div class="head">
+        <h1>Race</h1>
+        <p>The same requests through several policies, on simulated engines, by the code that routes in production.</p>
+      </div>
+      <section class="panel">
+        <h2>Set-up</h2>
+        <form class="body" onSubmit={begin}>
+          <div class="row">
+            {number("endpoints", "Endpoints", 1, 64)}
+            <label>
+              Workload
+              <select value={setUp.workload} onChange={(e) => change({ ...setUp, workload: e.currentTarget.value })}>
+                {["chat", "code", "batch", "lora", "rag", "recorded"].map((w) => (
+                  <option key={w} value={w}>
+                    {w === "recorded" ? "own recorded traffic" : w}
+                  </option>
+                ))}
+              </select>
+            </label>
+            {number("rate", "Requests/s", 1, 1000)}
+            {number("requests", "Requests", 10, 100_000)}
+            {number("seeds", "Repetitions", 1, 20)}
+          </div>
+          <fieldset class="row">
+            <legend class="small quiet">Policies</legend>
+            {POLICIES.map((p) => (
+              <label key={p} style={{ flexDirection: "row", alignItems: "center", gap: "6px" }}>
+                <input
+                  type="checkbox"
+                  checked={setUp.policies.includes(p)}
+                  onChange={(e) => change({ ...setUp, policies: e.currentTarget.checked ? [...setUp.policies, p] : setUp.policies.filter((x) => x !== p) })}
+                />
+                {p}
+              </label>
+            ))}
+          </fieldset>
+          <div>
+            <button class="primary" type="submit" disabled={setUp.policies.length === 0}>
+              Start the race
+            </button>
+          </div>
+        </form>
+      </section>
+      <div role="status">{fault && <p class="notice">{fault}</p>}</div>
+      {race && (
+        <section class="panel">
+          <header>
+            <h2>Race {clean(id ?? "", 40)}</h2>
+            <span>{race.state}</span>
+            <progress max={1} value={race.progress} aria-label="Progress" />
+            <span>{percent(race.progress)}</span>
+            {race.error && <span class="bad">{clean(race.error)}</span>}
+          </header>
+          <div class="scroll" tabIndex={0} role="region" aria-label="Results">
+            <table id="race">
+              <caption>Mean over the repetitions, with the half width of its 95 % interval.</caption>
+              <thead>
+                <tr>
+                  <th scope="col">Policy</th>
+                  {columns(race).map(([key, label]) => (
+                    <th scope="col" class="num" key={key}>
+                      {label}
+                    </th>
+                  ))}
+                </tr>
+              </thead>
+              <tbody>
+                {race.policies.map((p) => (
+                  <tr key={p.policy}>
+                    <th scope="row">{clean(p.policy, 60)}</th>
+                    {columns(race).map(([key, , show]) => {
+                      const m = p.metrics[key];
+                      return (
+                        <td class="num" key={key}>
+                          {m ? show(m.mean) : "-"} {m && m.ci > 0 && <span class="small quiet">+-{show(m.ci)}</span>}
+                        </td>
+                      );
+                    })}
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </section>
+      )}
+    </div>
+  );
+}
+
+/** The known columns that this race has, then whatever else it measured. */
+function columns(race: Race): [string, string, (v: number) => string][] {
+  const names = [...new Set(race.policies.flatMap((p) => Object.keys(p.metrics)))];
+  const known = COLUMNS.filter(([key]) => names.includes(key));
+  const others = names.filter((n) => !COLUMNS.some(([key]) => key === n)).sort();
+  return [...known, ...others.map((n): [string, string, (v: number) => string] => [n, clean(n.replaceAll("_", " "), 40), (v) => String(Math.round(v * 1000) / 1000)])];
+}
+
+function told(error: ApiError): string {
+  if (error.status === 404) return "Races are not available in this build: it has no laboratory.";
+  return `The race could not be run: ${error.message}`;
+}
