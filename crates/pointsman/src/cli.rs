@@ -9,6 +9,8 @@ use crate::drain::{DRAIN_EXAMPLES, Drain, UNDRAIN_EXAMPLES};
 use crate::engine::Engine;
 use crate::epp::Epp;
 use crate::explain::Explain;
+use crate::lab::Trace;
+use crate::lab::race::Race;
 use crate::man::Man;
 use crate::preset;
 use crate::serve::Serve;
@@ -54,6 +56,16 @@ pub(crate) enum Command {
     Preset(preset::Print),
     /// Run a simulated vLLM
     Engine(Box<Engine>),
+    /// Let routing policies race on simulated engines
+    Race(Box<Race>),
+    /// Look at a trace of requests
+    #[command(
+        before_help = "Examples:\n  pointsman trace inspect requests.jsonl\n  pointsman trace inspect --json requests.jsonl"
+    )]
+    Trace {
+        #[command(subcommand)]
+        command: Trace,
+    },
     /// Print a completion script
     #[command(
         before_help = "Examples:\n  pointsman completions bash > ~/.local/share/bash-completion/completions/pointsman\n  pointsman completions fish | source"

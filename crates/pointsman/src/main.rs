@@ -14,6 +14,7 @@ mod engine;
 mod epp;
 mod explain;
 mod failure;
+mod lab;
 mod listen;
 mod logging;
 mod man;
@@ -84,6 +85,8 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Schema(options) => catalogue::schema(&options),
         Command::Preset(options) => preset::run(&options),
         Command::Engine(options) => engine::run(*options),
+        Command::Race(options) => lab::race::run(&options),
+        Command::Trace { command } => lab::trace(&command),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "pointsman", &mut script);
