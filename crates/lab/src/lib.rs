@@ -13,6 +13,7 @@ pub mod metrics;
 pub mod policy;
 pub mod race;
 pub mod report;
+pub mod tune;
 pub mod workload;
 
 /// SplitMix64's output function: a bijection that scatters neighbouring numbers.

@@ -91,8 +91,10 @@ pub struct Race {
     pub fleet: FleetOptions,
     /// Who takes part.
     pub choices: Vec<Choice>,
-    /// Runs of each, with seeds 1, 2, ..
+    /// Runs of each.
     pub seeds: u64,
+    /// Seeds before the first: 0 begins with seed 1.
+    pub after: u64,
     /// What counts as good.
     pub slo: Slo,
     /// Requests per second, where they are not as the source has them.
@@ -131,7 +133,7 @@ impl Race {
     pub fn jobs(&self) -> Vec<Job> {
         let points = self.sweep.as_ref().map_or(1, |(_, values)| values.len());
         let mut jobs = Vec::new();
-        for seed in 1..=self.seeds {
+        for seed in self.after + 1..=self.after + self.seeds {
             for point in 0..points {
                 jobs.extend((0..self.choices.len()).map(|choice| Job { point, seed, choice }));
             }

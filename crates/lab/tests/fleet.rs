@@ -48,7 +48,7 @@ fn the_same_seed_gives_the_same_bytes() {
         let choices =
             ["default", "random", "power-of-two", "sglang", "oracle"].map(|n| Choice::named(n).expect(n)).to_vec();
         let source = Source::Made(Box::new(Spec::parse("shared-prefix:requests=80,zipf=1").expect("fine")));
-        Race { source, fleet: fleet.clone(), choices, seeds, slo: Slo::default(), rate: None, sweep: None }
+        Race { source, fleet: fleet.clone(), choices, seeds, after: 0, slo: Slo::default(), rate: None, sweep: None }
     };
     let report = |seeds| {
         let race = race(seeds);
@@ -122,6 +122,7 @@ fn a_fixed_workload_differs_between_seeds_by_noise_alone() {
         fleet: FleetOptions { noise: 0.0, ..FleetOptions::default() },
         choices,
         seeds: 3,
+        after: 0,
         slo: Slo::default(),
         rate: None,
         sweep: None,

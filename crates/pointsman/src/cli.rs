@@ -11,6 +11,7 @@ use crate::epp::Epp;
 use crate::explain::Explain;
 use crate::lab::Trace;
 use crate::lab::race::Race;
+use crate::lab::tune::Tune;
 use crate::man::Man;
 use crate::preset;
 use crate::serve::Serve;
@@ -58,6 +59,8 @@ pub(crate) enum Command {
     Engine(Box<Engine>),
     /// Let routing policies race on simulated engines
     Race(Box<Race>),
+    /// Find the weights for a workload, and whether they matter
+    Tune(Box<Tune>),
     /// Look at a trace of requests
     #[command(
         before_help = "Examples:\n  pointsman trace inspect requests.jsonl\n  pointsman trace inspect --json requests.jsonl"

@@ -86,6 +86,7 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Preset(options) => preset::run(&options),
         Command::Engine(options) => engine::run(*options),
         Command::Race(options) => lab::race::run(&options),
+        Command::Tune(options) => lab::tune::run(&options),
         Command::Trace { command } => lab::trace(&command),
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -8,6 +8,7 @@ mod progress;
 pub(crate) mod race;
 mod setup;
 mod table;
+pub(crate) mod tune;
 mod workers;
 
 use clap::Subcommand;

@@ -79,6 +79,7 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
         fleet: options.engines.fleet(),
         choices,
         seeds: options.seeds,
+        after: 0,
         slo: options.engines.slo(),
         rate: options.traffic.rate,
         sweep: options.sweep.clone(),

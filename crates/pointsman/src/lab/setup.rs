@@ -143,11 +143,6 @@ impl Traffic {
             _ => Ok(source),
         }
     }
-
-    /// The trace, where there is one.
-    pub(super) fn trace(&self) -> Option<&Path> {
-        self.trace.as_deref()
-    }
 }
 
 impl Engines {
