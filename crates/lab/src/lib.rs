@@ -12,8 +12,10 @@ pub mod fleet;
 pub mod metrics;
 pub mod policy;
 pub mod race;
+pub mod recording;
 pub mod report;
 pub mod tune;
+pub mod whatif;
 pub mod workload;
 
 /// SplitMix64's output function: a bijection that scatters neighbouring numbers.
