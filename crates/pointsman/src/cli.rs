@@ -11,7 +11,9 @@ use crate::epp::Epp;
 use crate::explain::Explain;
 use crate::lab::Trace;
 use crate::lab::race::Race;
+use crate::lab::record::Record;
 use crate::lab::tune::Tune;
+use crate::lab::whatif::Whatif;
 use crate::man::Man;
 use crate::preset;
 use crate::serve::Serve;
@@ -61,6 +63,10 @@ pub(crate) enum Command {
     Race(Box<Race>),
     /// Find the weights for a workload, and whether they matter
     Tune(Box<Tune>),
+    /// Record the decisions of a running Pointsman, as a trace to replay
+    Record(Record),
+    /// Decide recorded requests again, by another configuration
+    Whatif(Whatif),
     /// Look at a trace of requests
     #[command(
         before_help = "Examples:\n  pointsman trace inspect requests.jsonl\n  pointsman trace inspect --json requests.jsonl"

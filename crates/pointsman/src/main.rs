@@ -87,6 +87,8 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Engine(options) => engine::run(*options),
         Command::Race(options) => lab::race::run(&options),
         Command::Tune(options) => lab::tune::run(&options),
+        Command::Record(options) => lab::record::run(&options),
+        Command::Whatif(options) => lab::whatif::run(&options),
         Command::Trace { command } => lab::trace(&command),
         Command::Completions { shell } => {
             let mut script = Vec::new();

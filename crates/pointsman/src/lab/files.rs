@@ -12,10 +12,9 @@ use crate::failure::{Exit, Failure};
 /// Bytes that a trace may have once unpacked.
 const MAX_BYTES: u64 = 8 << 30;
 
-/// Reads a trace, packed with gzip or not; `-` is standard input.
-pub(super) fn trace(path: &Path) -> Result<Workload, Failure> {
-    let shown = path.display();
-    let cannot = |e: &std::io::Error| Failure::new(format!("cannot read {shown}")).why(e).exit(Exit::Usage);
+/// Opens a file, packed with gzip or not; `-` is standard input.
+fn open(path: &Path) -> Result<impl BufRead, Failure> {
+    let cannot = |e: &std::io::Error| unreadable(path, e);
     let mut input: Box<dyn BufRead> = if path == Path::new("-") {
         Box::new(BufReader::new(std::io::stdin()))
     } else {
@@ -24,12 +23,41 @@ pub(super) fn trace(path: &Path) -> Result<Workload, Failure> {
     if input.fill_buf().map_err(|e| cannot(&e))?.starts_with(&[0x1f, 0x8b]) {
         input = Box::new(BufReader::new(MultiGzDecoder::new(input)));
     }
+    Ok(BufReader::new(input.take(MAX_BYTES)))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(format!("cannot read {}", path.display())).why(error).exit(Exit::Usage)
+}
+
+/// Hands over each line that is not empty, until told to end.
+///
+/// # Errors
+/// The first line that is found wrong, with its number.
+pub(super) fn lines(path: &Path, take: &mut dyn FnMut(&str) -> Result<bool, String>) -> Result<(), Failure> {
+    for (at, line) in open(path)?.lines().enumerate() {
+        let line = line.map_err(|e| unreadable(path, &e))?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        match take(&line) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(what) => return Err(Failure::usage(format!("{}:{}: {what}", path.display(), at + 1))),
+        }
+    }
+    Ok(())
+}
+
+/// Reads a trace, packed with gzip or not; `-` is standard input.
+pub(super) fn trace(path: &Path) -> Result<Workload, Failure> {
+    let shown = path.display();
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let name = name.trim_end_matches(".gz").trim_end_matches(".jsonl").trim_end_matches(".csv");
-    read(name, BufReader::new(input.take(MAX_BYTES)), None).map_err(|error| match &error {
+    read(name, open(path)?, None).map_err(|error| match &error {
         ReadError::Line { line, what } => Failure::usage(format!("{shown}:{line}: {what}"))
             .next("one request per line: {\"timestamp\": ms, \"input_length\": tokens, \"output_length\": tokens, \"hash_ids\": [..]}, or CSV with a header"),
-        ReadError::Io(e) => cannot(e),
+        ReadError::Io(e) => unreadable(path, e),
         _ => Failure::usage(format!("{shown}: {error}")).next("give a trace with at least one request"),
     })
 }

@@ -6,9 +6,11 @@ mod files;
 mod inspect;
 mod progress;
 pub(crate) mod race;
+pub(crate) mod record;
 mod setup;
 mod table;
 pub(crate) mod tune;
+pub(crate) mod whatif;
 mod workers;
 
 use clap::Subcommand;
