@@ -83,6 +83,11 @@ impl ManualClock {
         Self { nanos: AtomicU64::new(at.0) }
     }
 
+    /// Puts the clock at `at`; it never goes back.
+    pub fn reach(&self, at: Nanos) {
+        self.nanos.fetch_max(at.0, Ordering::SeqCst);
+    }
+
     /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         self.nanos.fetch_add(by.as_nanos() as u64, Ordering::SeqCst);

@@ -120,6 +120,7 @@ impl Shared {
                 prompt_tokens: job.prompt_tokens,
                 output_tokens: job.output_tokens,
                 lora: job.lora,
+                given: 0,
             };
             if let Err(error) = core.engine.submit(now, request) {
                 if matches!(error, SubmitError::QueueFull { .. }) {

@@ -9,6 +9,11 @@ use crate::drain::{DRAIN_EXAMPLES, Drain, UNDRAIN_EXAMPLES};
 use crate::engine::Engine;
 use crate::epp::Epp;
 use crate::explain::Explain;
+use crate::lab::Trace;
+use crate::lab::race::Race;
+use crate::lab::record::Record;
+use crate::lab::tune::Tune;
+use crate::lab::whatif::Whatif;
 use crate::man::Man;
 use crate::preset;
 use crate::serve::Serve;
@@ -57,6 +62,22 @@ pub(crate) enum Command {
     Preset(preset::Print),
     /// Run a simulated vLLM
     Engine(Box<Engine>),
+    /// Let routing policies race on simulated engines
+    Race(Box<Race>),
+    /// Find the weights for a workload, and whether they matter
+    Tune(Box<Tune>),
+    /// Record the decisions of a running Pointsman, as a trace to replay
+    Record(Record),
+    /// Decide recorded requests again, by another configuration
+    Whatif(Whatif),
+    /// Look at a trace of requests
+    #[command(
+        before_help = "Examples:\n  pointsman trace inspect requests.jsonl\n  pointsman trace inspect --json requests.jsonl"
+    )]
+    Trace {
+        #[command(subcommand)]
+        command: Trace,
+    },
     /// Print a completion script
     #[command(
         before_help = "Examples:\n  pointsman completions bash > ~/.local/share/bash-completion/completions/pointsman\n  pointsman completions fish | source"

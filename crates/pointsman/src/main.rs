@@ -14,6 +14,7 @@ mod engine;
 mod epp;
 mod explain;
 mod failure;
+mod lab;
 mod listen;
 mod logging;
 mod man;
@@ -86,6 +87,11 @@ fn run(command: Command) -> Result<Exit, Failure> {
         Command::Schema(options) => catalogue::schema(&options),
         Command::Preset(options) => preset::run(&options),
         Command::Engine(options) => engine::run(*options),
+        Command::Race(options) => lab::race::run(&options),
+        Command::Tune(options) => lab::tune::run(&options),
+        Command::Record(options) => lab::record::run(&options),
+        Command::Whatif(options) => lab::whatif::run(&options),
+        Command::Trace { command } => lab::trace(&command),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "pointsman", &mut script);

@@ -30,6 +30,11 @@ thread_local! {
     static RNG: RefCell<fastrand::Rng> = RefCell::new(fastrand::Rng::new());
 }
 
+/// Makes the draws of this thread's decisions follow from `seed` from here on, so that a simulation can be repeated.
+pub fn seed_draws(seed: u64) {
+    RNG.with_borrow_mut(|rng| rng.seed(seed));
+}
+
 pub(crate) fn with_rng<R>(run: impl FnOnce(&mut fastrand::Rng) -> R) -> R {
     RNG.with_borrow_mut(run)
 }

@@ -20,7 +20,7 @@ mod routed;
 mod shadow;
 mod trace;
 
-pub use decide::Refused;
+pub use decide::{Refused, seed_draws};
 pub use head::RequestHead;
 pub use metrics::Metrics;
 pub use pool::{Active, FinishedListener, Pool, PoolOptions};

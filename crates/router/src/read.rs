@@ -4,7 +4,7 @@ use crate::decide::{self, Refused};
 use crate::head::RequestHead;
 use crate::pieces::Pieces;
 use crate::pool::{Active, Pool};
-use crate::prepare::Ahead;
+use crate::prepare::{Ahead, Known};
 use crate::routed::Routed;
 use crate::trace::Trace;
 use bytes::Bytes;
@@ -127,6 +127,14 @@ impl Reading {
         self.reader = None;
         self.headers_only = true;
         self.unseen = unseen;
+    }
+
+    /// The request is understood without bytes to read: what a simulation hands over in the place of a body of `bytes` bytes. Its prompts are cut into
+    /// the blocks that the configuration in force [asks for](pointsman_plugins::Compiled::blocks).
+    pub fn understood(&mut self, body: ParsedBody, bytes: u64) {
+        self.reader = None;
+        self.bytes = bytes;
+        self.ahead.get_or_insert_default().known = Known::Body(Ok(Some(body)));
     }
 
     /// Whether the request has a body, seen or not.

@@ -64,7 +64,7 @@ impl Engine {
             // One token must be computed, so a wholly cached prompt computes its last block again.
             let findable = usize::try_from((tokens - 1) / size).unwrap_or(usize::MAX);
             let (hits, idle) = self.pool.find((0..findable).map(|i| sequence.key(i)));
-            let cached = hits as u64 * size;
+            let cached = hits.max(sequence.given.min(findable)) as u64 * size;
             let need = (tokens - cached).min(budget).min(chunk);
             let missing = (cached + need).div_ceil(size) as usize - hits;
             if missing > self.pool.free() - idle {

@@ -68,6 +68,9 @@ pub struct Request {
     pub output_tokens: u64,
     /// LoRA adapter it needs.
     pub lora: Option<Arc<str>>,
+    /// Leading blocks that need not be computed even if this engine's cache lacks them: they come from elsewhere, in no time. They take room like
+    /// all others.
+    pub given: usize,
 }
 
 /// Why a request was not taken.
@@ -216,6 +219,7 @@ impl Engine {
         let mut prompt_keys = request.blocks;
         prompt_keys.truncate(usize::try_from(prompt / size).unwrap_or(usize::MAX));
         self.serial += 1;
+        let cached = self.pool.find(prompt_keys.iter().copied()).0.max(request.given) as u64 * size;
         let sequence = Sequence {
             id: request.id,
             serial: self.serial,
@@ -223,6 +227,8 @@ impl Engine {
             prompt,
             output,
             lora: request.lora,
+            given: request.given,
+            uncached: prompt.saturating_sub(cached).max(1),
             generated: 0,
             computed: 0,
             planned: 0,
@@ -312,6 +318,14 @@ impl Engine {
     #[must_use]
     pub fn running(&self) -> usize {
         self.running.len()
+    }
+
+    /// Prompt tokens still to be computed: of requests in the batch what is left, of those that wait what the cache lacked when they came.
+    #[must_use]
+    pub fn prefill_left(&self) -> u64 {
+        let running = self.running.iter().map(|s| s.prompt.saturating_sub(s.computed));
+        let waiting = self.waiting.iter().chain(self.arriving.iter().map(|(_, s)| s)).map(|s| s.uncached);
+        running.chain(waiting).sum()
     }
 
     /// Requests inside in any state.

@@ -16,6 +16,10 @@ pub(crate) struct Sequence {
     pub(crate) prompt: u64,
     pub(crate) output: u64,
     pub(crate) lora: Option<Arc<str>>,
+    /// Leading blocks that count as cached wherever they are.
+    pub(crate) given: usize,
+    /// Prompt tokens that the cache lacked when it came.
+    pub(crate) uncached: u64,
     pub(crate) generated: u64,
     /// Tokens whose KV is in `blocks`.
     pub(crate) computed: u64,

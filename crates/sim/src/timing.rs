@@ -67,6 +67,20 @@ impl StepCosts {
         }
     }
 
+    /// The same, every step `factor` times as long.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Self {
+            weights: self.weights * factor,
+            per_token: self.per_token * factor,
+            per_pair: self.per_pair * factor,
+            per_context_token: self.per_context_token * factor,
+            per_request: self.per_request * factor,
+            fixed: self.fixed * factor,
+            noise: self.noise,
+        }
+    }
+
     /// Duration of a step in seconds, noise not applied.
     #[must_use]
     pub fn seconds(&self, step: &StepShape) -> f64 {

@@ -1,0 +1,78 @@
+//! What became of the requests of one run.
+
+use pointsman_core::Nanos;
+use pointsman_sim::Stats;
+
+/// How a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All its tokens came.
+    Complete,
+    /// Nobody took it: the router or the engine refused.
+    Refused,
+    /// The run was broken off before.
+    Open,
+}
+
+/// One request's fate. Times are of the run's clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// When it came.
+    pub arrived: Nanos,
+    /// When its first token came.
+    pub first: Nanos,
+    /// When its last token came.
+    pub last: Nanos,
+    /// Engine that served it.
+    pub pod: u32,
+    /// Prompt tokens.
+    pub prompt: u64,
+    /// Of those, found in the engine's cache.
+    pub cached: u64,
+    /// Of those, held by some engine when it was sent: what the best choice would have found.
+    pub held: u64,
+    /// Generated tokens.
+    pub output: u64,
+    /// How it ended.
+    pub ended: Ended,
+}
+
+impl Sample {
+    pub(crate) fn new(arrived: Nanos, prompt: u64, output: u64) -> Self {
+        let never = Nanos(0);
+        Self { arrived, first: never, last: never, pod: 0, prompt, cached: 0, held: 0, output, ended: Ended::Open }
+    }
+
+    /// Seconds from arrival to the first token.
+    #[must_use]
+    pub fn ttft(&self) -> f64 {
+        self.first.since(self.arrived).as_secs_f64()
+    }
+
+    /// Seconds from arrival to the last token.
+    #[must_use]
+    pub fn e2e(&self) -> f64 {
+        self.last.since(self.arrived).as_secs_f64()
+    }
+
+    /// Seconds per token after the first; `None` for an answer of one token.
+    #[must_use]
+    pub fn tpot(&self) -> Option<f64> {
+        (self.output > 1).then(|| self.last.since(self.first).as_secs_f64() / (self.output - 1) as f64)
+    }
+}
+
+/// One run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// In the order of the workload; those that had not come yet when the run was broken off are missing.
+    pub samples: Vec<Sample>,
+    /// Counters of each engine.
+    pub engines: Vec<Stats>,
+    /// Seconds that requests were in the system, summed over stages: from a stage's beginning to its last end.
+    pub seconds: f64,
+    /// Events of the simulation.
+    pub events: u64,
+    /// Whether it was broken off.
+    pub cut: bool,
+}

@@ -1,0 +1,208 @@
+//! The production router as a policy: the same code that serves real traffic, with time and gauges injected.
+//!
+//! A request enters behind the reading of its body (there is none): its prompt comes as block contents. From there on everything is as in `serve` and `epp`:
+//! producers, filters, scorers, picker, the prefix index, loads in flight, the end of a response with its usage. Two things are left out: nothing is rendered, and
+//! no request is held back to be placed with others.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use pointsman_config::Faults;
+use pointsman_core::{Clock, EndpointName, ManualClock, Nanos};
+use pointsman_fleet::{EndpointMeta, LoraInfo, Scraped};
+use pointsman_plugins::{CompileOptions, DefaultProfile, LearnedStates, compile};
+use pointsman_router::{Pool, PoolOptions, RequestHead, Routed, seed_draws};
+use pointsman_scheduling::{Served, Termination};
+use pointsman_sim::Engine;
+use pointsman_wire::body::{Api, ParsedBody, Prompt};
+
+use super::{Ask, Over, Policy, View};
+use crate::fleet::FleetOptions;
+
+/// Model that requests without an adapter ask for.
+const MODEL: &str = "lab";
+
+/// Port of all engines; they differ in their address.
+const PORT: u16 = 8_000;
+
+/// Bytes of decision records that a run keeps: none are looked at.
+const RECORD_BYTES: usize = 0;
+
+/// Why a configuration is no policy.
+#[derive(Debug, thiserror::Error)]
+#[error("the configuration has {count} {noun}: {first}", noun = if *count == 1 { "fault" } else { "faults" })]
+pub struct Unusable {
+    /// How many faults.
+    pub count: usize,
+    /// The first.
+    pub first: String,
+}
+
+type Headers = Vec<(Box<str>, Box<str>)>;
+
+/// One router over one fleet.
+pub struct Production {
+    pool: Arc<Pool>,
+    clock: Arc<ManualClock>,
+    places: HashMap<Arc<str>, usize>,
+    routed: HashMap<u32, Routed>,
+    /// Headers that responses set for a session and its next requests bring back.
+    sessions: HashMap<u64, Headers>,
+    kept_house: Nanos,
+    hosts: Vec<String>,
+}
+
+impl std::fmt::Debug for Production {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Production").field("in_flight", &self.routed.len()).finish_non_exhaustive()
+    }
+}
+
+impl Production {
+    /// A router with that configuration; an empty one means `default`. All draws of this thread's routers follow from `seed` from here on, so
+    /// one thread runs one of them at a time.
+    ///
+    /// # Errors
+    /// When the document has faults.
+    pub fn new(document: &[u8], default: DefaultProfile, fleet: &FleetOptions, seed: u64) -> Result<Self, Unusable> {
+        let states: Arc<LearnedStates> = Arc::default();
+        let options = CompileOptions { allow_experimental: true, default, states: Arc::clone(&states) };
+        let mut faults = Faults::new();
+        let Some(compiled) = compile(document, &options, &mut faults) else {
+            let all = faults.sorted();
+            let first = all.first().map(|fault| fault.message.to_string()).unwrap_or_default();
+            return Err(Unusable { count: all.len().max(1), first });
+        };
+        seed_draws(seed);
+        let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
+        let options = PoolOptions {
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            states,
+            record_bytes: RECORD_BYTES,
+            ..PoolOptions::default()
+        };
+        let pool = Pool::new(options, compiled);
+        let hosts: Vec<String> = (0..fleet.pods.max(1))
+            .map(|pod| format!("10.{}.{}.{}", pod >> 16 & 255, pod >> 8 & 255, pod & 255))
+            .collect();
+        let metas = hosts
+            .iter()
+            .enumerate()
+            .map(|(pod, host)| EndpointMeta::new(EndpointName::new("lab", format!("pod-{pod}")), host.clone(), PORT));
+        pool.fleet.replace_all(metas.collect());
+        let places = hosts.iter().enumerate().map(|(pod, host)| (format!("{host}:{PORT}").into(), pod)).collect();
+        Ok(Self { pool, clock, places, routed: HashMap::new(), sessions: HashMap::new(), kept_house: Nanos(0), hosts })
+    }
+
+    fn reach(&mut self, now: Nanos) {
+        self.clock.reach(now);
+        if now.since(self.kept_house).as_millis() >= 1_000 {
+            self.kept_house = now;
+            self.pool.housekeeping();
+        }
+    }
+
+    fn head(&self, ask: &Ask<'_>, now: Nanos) -> RequestHead {
+        let mut headers: Headers = vec![("x-request-id".into(), ask.id.to_string().into())];
+        if let Some(session) = ask.request.session {
+            headers.push(("x-session-id".into(), session.to_string().into()));
+            headers.extend(self.sessions.get(&session).into_iter().flatten().cloned());
+        }
+        RequestHead {
+            transport: "lab",
+            method: "POST".into(),
+            path: "/v1/completions".into(),
+            headers: headers.into(),
+            received: now,
+            subset: None,
+        }
+    }
+}
+
+impl Policy for Production {
+    fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
+        self.reach(view.now);
+        let blocks = self.pool.active().compiled.blocks();
+        let prompt = &ask.request.prompt;
+        let contents = prompt.blocks(blocks.tokens, blocks.most, true);
+        let body = ParsedBody {
+            model: Some(ask.request.lora.as_deref().unwrap_or(MODEL).to_owned()),
+            stream: true,
+            max_output_tokens: Some(ask.request.output),
+            prompts: vec![Prompt { tokens: prompt.tokens, contents }],
+            ..ParsedBody::unread(Api::Completions)
+        };
+        let mut reading = self.pool.begin(self.head(ask, view.now));
+        // Four bytes a token, as everywhere.
+        reading.understood(body, prompt.tokens * 4);
+        let mut routed = reading.decide().ok()?;
+        routed.dispatched();
+        let pod = self.places.get(routed.endpoint().meta.host_port_shared()).copied();
+        if let Some(session) = ask.request.session {
+            let served = routed.endpoint().host_port().to_owned();
+            let mut set = Vec::new();
+            routed
+                .response_headers(Served::Endpoint(&served), &mut |name, value| set.push((name.into(), value.into())));
+            if !set.is_empty() {
+                self.sessions.insert(session, set);
+            }
+        }
+        self.routed.insert(ask.id, routed);
+        pod
+    }
+
+    fn scraped(&mut self, now: Nanos, pod: usize, engine: &Engine) {
+        self.reach(now);
+        let fleet = self.pool.fleet.snapshot();
+        let Some(endpoint) = self.hosts.get(pod).and_then(|host| fleet.at(&format!("{host}:{PORT}"))) else { return };
+        let first = endpoint.engine.scraped_at().0 == 0;
+        let config = engine.config();
+        let lora = (config.max_loras > 0).then(|| {
+            let (running, waiting) = engine.adapters();
+            LoraInfo::new(config.max_loras as u32, running, waiting)
+        });
+        let scraped = Scraped {
+            waiting: Some(engine.waiting() as f64),
+            running: Some(engine.running() as f64),
+            kv_usage: Some(engine.kv_usage()),
+            lora,
+            block_size: Some(u64::from(config.block_size)),
+            num_blocks: Some(u64::from(config.blocks)),
+            attributes: Vec::new(),
+        };
+        endpoint.engine.apply(now, &scraped);
+        if first {
+            // Sizes are known from here on.
+            self.pool.housekeeping();
+        }
+    }
+
+    fn first_token(&mut self, now: Nanos, id: u32) {
+        self.reach(now);
+        if let Some(routed) = self.routed.get_mut(&id) {
+            routed.response_head(200, Some("text/event-stream"), None);
+            routed.response_chunk(b"data: {\"choices\":[{\"text\":\"a\"}]}\n\n");
+        }
+    }
+
+    fn ended(&mut self, now: Nanos, id: u32, over: &Over) {
+        self.reach(now);
+        let Some(mut routed) = self.routed.remove(&id) else { return };
+        if !over.complete {
+            routed.response_head(429, None, None);
+            routed.finish(Termination::Error, Some("the engine's queue is full".into()));
+            return;
+        }
+        let Over { prompt, cached, output, .. } = *over;
+        let mut usage = String::new();
+        let _ = write!(
+            usage,
+            "data: {{\"choices\":[],\"usage\":{{\"prompt_tokens\":{prompt},\"completion_tokens\":{output},\"total_tokens\":{},\
+             \"prompt_tokens_details\":{{\"cached_tokens\":{cached}}}}}}}\n\ndata: [DONE]\n\n",
+            prompt + output
+        );
+        routed.response_chunk(usage.as_bytes());
+        routed.finish(Termination::Natural, None);
+    }
+}

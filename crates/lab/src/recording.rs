@@ -1,0 +1,176 @@
+//! What is kept of real decisions: enough to decide them again, and to replay their requests. No text is in it, prompts are salted hashes.
+//!
+//! A recording is JSON Lines. Each line is a line of a trace as [`workload::read`](crate::workload::read) takes it, and has beside that what was known of
+//! each endpoint.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::mix;
+
+/// An endpoint at the moment of a decision.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Seen {
+    /// `host:port`.
+    pub address: String,
+    /// Requests waiting in the engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting: Option<f64>,
+    /// Requests running in the engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub running: Option<f64>,
+    /// KV cache usage, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_cache_usage: Option<f64>,
+    /// Requests in flight through the router.
+    pub in_flight: u64,
+    /// Where the requested adapter stood: `active`, `waiting`, `room` or `full`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lora: Option<String>,
+    /// Prompt tokens it was believed to hold.
+    pub prefix_match_tokens: u64,
+    /// It was out before any filter: not ready, not serving the model, not allowed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub out: bool,
+}
+
+/// A line of a recording.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Recorded {
+    /// Milliseconds since the recording's first request.
+    pub timestamp: u64,
+    /// Prompt tokens: as the engine counted, else estimated.
+    pub input_length: u64,
+    /// Generated tokens; 1 where nobody counted.
+    pub output_length: u64,
+    /// One id per block.
+    pub hash_ids: Vec<u64>,
+    /// Tokens in a block.
+    pub block_tokens: u32,
+    /// Model after rewriting.
+    pub model: String,
+    /// What was known of the endpoints.
+    pub candidates: Vec<Seen>,
+    /// `host:port` that was chosen; empty where the request was refused.
+    pub picked: String,
+    /// Milliseconds to the first byte.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ttft_ms: Option<f64>,
+    /// Prompt tokens that the engine had cached.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cached_tokens: Option<u64>,
+}
+
+impl Recorded {
+    /// From a decision's JSON form (admin API, decision log). `begin`: Unix milliseconds of the recording's first request, set by it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn of(decision: &Value, begin: &mut Option<u64>) -> Result<Self, String> {
+        let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
+        let at: jiff::Timestamp =
+            text(decision, "at").parse().map_err(|_| "a decision has no time (`at`)".to_owned())?;
+        let at = u64::try_from(at.as_millisecond()).unwrap_or(0);
+        let begin = *begin.get_or_insert(at);
+        let outcome = &decision["outcome"];
+        let estimated = decision["prompt_tokens_estimated"].as_u64().unwrap_or(0).min(10_000_000);
+        let block_tokens = decision["block_tokens"].as_u64().unwrap_or(64).clamp(1, 1 << 20) as u32;
+        // Ids count blocks of the estimate, so that is the length that they go with.
+        let input_length = estimated.max(1);
+        let hashes = decision["block_hashes"].as_array().map_or(&[][..], Vec::as_slice);
+        // Whole in every reader of JSON, JavaScript included.
+        let id = |value: &Value| u64::from_str_radix(value.as_str().unwrap_or_default(), 16).unwrap_or(0) >> 11;
+        let mut hash_ids: Vec<u64> = hashes.iter().map(id).collect();
+        let own = text(decision, "id").bytes().fold(1, |hash, byte| mix(hash ^ u64::from(byte)));
+        let blocks = input_length.div_ceil(u64::from(block_tokens)) as usize;
+        // Beyond what was hashed, and where nothing was, a prompt is like no other.
+        let known = hash_ids.len();
+        hash_ids.extend((known..blocks).map(|at| mix(own ^ at as u64) >> 11));
+        hash_ids.truncate(blocks);
+        let primary = decision["profiles"].get(0).unwrap_or(&Value::Null);
+        let candidates = primary["candidates"].as_array().map_or(&[][..], Vec::as_slice);
+        Ok(Self {
+            timestamp: at.saturating_sub(begin),
+            input_length,
+            output_length: outcome["completion_tokens"].as_u64().unwrap_or(1).max(1),
+            hash_ids,
+            block_tokens,
+            model: text(decision, "target_model"),
+            candidates: candidates.iter().map(seen).collect(),
+            picked: text(outcome, "endpoint"),
+            ttft_ms: outcome["ttft_ms"].as_f64(),
+            cached_tokens: outcome["cached_tokens"].as_u64(),
+        })
+    }
+
+    /// Reads a line of a recording, or of a decision log.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(line: &str, begin: &mut Option<u64>) -> Result<Self, String> {
+        let value: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        if value.get("profiles").is_some() {
+            return Self::of(&value, begin);
+        }
+        let recorded: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
+        if recorded.candidates.is_empty() && recorded.picked.is_empty() {
+            return Err("this is no recorded decision: it has no candidates".into());
+        }
+        Ok(recorded)
+    }
+}
+
+fn seen(candidate: &Value) -> Seen {
+    let signals = &candidate["signals"];
+    let by = candidate["dropped_by"].as_str().unwrap_or_default();
+    Seen {
+        address: candidate["address"].as_str().unwrap_or_default().to_owned(),
+        waiting: signals["waiting"].as_f64(),
+        running: signals["running"].as_f64(),
+        kv_cache_usage: signals["kv_cache_usage"].as_f64(),
+        in_flight: signals["in_flight"].as_u64().unwrap_or(0),
+        lora: signals["lora"].as_str().map(str::to_owned),
+        prefix_match_tokens: candidate["prefix_match_tokens"].as_u64().unwrap_or(0),
+        out: ["not-ready", "model-not-listed", "not-in-subset"].contains(&by),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::read;
+    use serde_json::json;
+
+    fn decision(at: &str) -> Value {
+        json!({
+            "id": "1M8", "at": at, "target_model": "m", "prompt_tokens_estimated": 150, "block_tokens": 64,
+            "block_hashes": ["0000000000010000", "ffffffffffffffff"],
+            "profiles": [{"candidates": [
+                {"address": "10.0.0.1:80", "dropped_by": null, "signals": {"waiting": 2.0, "in_flight": 1, "lora": "active"}, "prefix_match_tokens": 64},
+                {"address": "10.0.0.2:80", "dropped_by": "not-ready", "signals": {}}]}],
+            "outcome": {"endpoint": "10.0.0.1:80", "ttft_ms": 12.5, "completion_tokens": 7, "cached_tokens": 64},
+        })
+    }
+
+    #[test]
+    fn a_decision_becomes_a_line_of_a_trace_and_back() {
+        let mut begin = None;
+        let first = Recorded::of(&decision("2026-11-29T10:00:00.000Z"), &mut begin).expect("fine");
+        let second = Recorded::of(&decision("2026-11-29T10:00:01.500Z"), &mut begin).expect("fine");
+        assert_eq!((first.timestamp, second.timestamp, first.hash_ids.len()), (0, 1_500, 3));
+        assert!(first.candidates[1].out && !first.candidates[0].out);
+        let lines: Vec<String> = [&first, &second].map(|r| serde_json::to_string(r).expect("JSON")).to_vec();
+        assert_eq!(Recorded::read(&lines[0], &mut None), Ok(first));
+        let workload = read("r", lines.join("\n").as_bytes(), None).expect("a trace");
+        assert_eq!((workload.requests.len(), workload.requests[1].output), (2, 7));
+    }
+
+    #[test]
+    fn a_line_of_a_mere_trace_is_no_decision() {
+        let line = "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 5, \"hash_ids\": [0]}";
+        assert!(Recorded::read(line, &mut None).is_err());
+        assert!(Recorded::read("{", &mut None).is_err());
+    }
+}

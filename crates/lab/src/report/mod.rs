@@ -1,0 +1,215 @@
+//! The result of a race as data, and as documents.
+
+mod csv;
+mod html;
+mod markdown;
+mod plot;
+
+use std::collections::BTreeMap;
+
+use serde::ser::{Serialize, SerializeMap, Serializer};
+
+use crate::metrics::{Estimate, METRICS, estimate, paired};
+use crate::race::{Axis, Done, Race};
+use crate::workload::sharing;
+
+/// What was raced.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct SetUp {
+    /// Name of the workload.
+    pub workload: String,
+    /// Requests of a run.
+    pub requests: usize,
+    /// Prompt tokens of a run.
+    pub prompt_tokens: u64,
+    /// Tokens generated in a run.
+    pub output_tokens: u64,
+    /// Requests per second; `None` where they follow each other.
+    pub rate: Option<f64>,
+    /// Share of prompt tokens that an endless cache for all would have.
+    pub ideal_hit_ratio: f64,
+    /// Engines.
+    pub pods: usize,
+    /// Deployment of each.
+    pub profile: String,
+    /// KV capacity of each, in tokens.
+    pub cache_tokens: u64,
+    /// Tokens per KV block.
+    pub block_size: u32,
+    /// Milliseconds between two readings of an engine's metrics.
+    pub scrape_ms: f64,
+    /// Milliseconds from decision to engine.
+    pub dispatch_ms: f64,
+    /// Milliseconds of tokenising and the like.
+    pub api_overhead_ms: f64,
+    /// Sigma of the noise on steps.
+    pub noise: f64,
+    /// Runs of each policy that were wanted.
+    pub seeds: u64,
+    /// Seconds to first token that count as good.
+    pub slo_ttft: f64,
+    /// Seconds per token that count as good.
+    pub slo_tpot: f64,
+}
+
+/// Figures by name, in the order of [`METRICS`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct Metrics(Vec<Estimate>);
+
+impl Metrics {
+    /// The figure of that name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Estimate {
+        let at = METRICS.iter().position(|m| m.name == name);
+        at.and_then(|at| self.0.get(at)).copied().unwrap_or(Estimate { mean: f64::NAN, ci: None })
+    }
+}
+
+impl Serialize for Metrics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (metric, value) in METRICS.iter().zip(&self.0) {
+            map.serialize_entry(metric.name, value)?;
+        }
+        map.end()
+    }
+}
+
+/// One policy at one point.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Row {
+    /// Name of the policy.
+    pub policy: String,
+    /// Value of the sweep, by the axis's name.
+    #[serde(flatten)]
+    pub at: BTreeMap<&'static str, f64>,
+    /// Runs that are in it.
+    pub seeds: usize,
+    /// Figures.
+    pub metrics: Metrics,
+    /// Each run's values, in the order of the seeds.
+    #[serde(skip)]
+    runs: BTreeMap<u64, Vec<f64>>,
+}
+
+/// A race's result.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Report {
+    /// What was raced.
+    pub set_up: SetUp,
+    /// Runs that are missing, because the race was broken off.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub missing_runs: usize,
+    /// Who took part: point by point, in the order of the race.
+    pub policies: Vec<Row>,
+    #[serde(skip)]
+    axis: Option<Axis>,
+}
+
+fn is_zero(n: &usize) -> bool {
+    *n == 0
+}
+
+impl Report {
+    /// Sums runs up. Those that were broken off do not count; a policy without any has no row.
+    #[must_use]
+    pub fn of(race: &Race, done: &[Done]) -> Self {
+        let axis = race.sweep.as_ref().map(|(axis, _)| *axis);
+        let points = race.sweep.as_ref().map_or(1, |(_, values)| values.len());
+        let mut policies = Vec::new();
+        for point in 0..points {
+            for (choice, named) in race.choices.iter().enumerate() {
+                let whole = done.iter().filter(|d| !d.cut && d.job.point == point && d.job.choice == choice);
+                let runs: BTreeMap<u64, Vec<f64>> = whole.map(|d| (d.job.seed, d.summary.values().to_vec())).collect();
+                if runs.is_empty() {
+                    continue;
+                }
+                let column = |at: usize| runs.values().map(|values| values[at]).collect::<Vec<f64>>();
+                let metrics = (0..METRICS.len()).map(|at| estimate(&column(at))).collect();
+                let value = race.sweep.as_ref().map(|(axis, values)| (axis.name(), values[point]));
+                policies.push(Row {
+                    policy: named.name().to_owned(),
+                    at: value.into_iter().collect(),
+                    seeds: runs.len(),
+                    metrics: Metrics(metrics),
+                    runs,
+                });
+            }
+        }
+        let whole = done.iter().filter(|d| !d.cut).count();
+        Self { set_up: set_up(race), missing_runs: race.jobs().len() - whole, policies, axis }
+    }
+
+    /// By how much `row` differs from `base` in a figure, over the seeds that both have.
+    #[must_use]
+    pub fn difference(row: &Row, base: &Row, metric: &str) -> Estimate {
+        let Some(at) = METRICS.iter().position(|m| m.name == metric) else {
+            return Estimate { mean: f64::NAN, ci: None };
+        };
+        let common = row.runs.iter().filter_map(|(seed, values)| Some((values[at], base.runs.get(seed)?[at])));
+        let (a, b): (Vec<f64>, Vec<f64>) = common.unzip();
+        paired(&a, &b)
+    }
+
+    /// The rows point by point, each with its heading where something was swept.
+    pub fn points(&self) -> impl Iterator<Item = (Option<String>, &[Row])> {
+        self.policies.chunk_by(|a, b| a.at == b.at).map(|rows| {
+            let heading = rows[0].at.iter().next().map(|(axis, value)| format!("{axis} {value}"));
+            (heading, rows)
+        })
+    }
+
+    /// As JSON: `{set_up, policies[{policy, metrics{name: {mean, ci}}}]}`.
+    #[must_use]
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// As CSV: one line per policy, point and figure.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        csv::document(self)
+    }
+
+    /// As tables of a document.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        markdown::document(self)
+    }
+
+    /// As one page that needs nothing else.
+    #[must_use]
+    pub fn html(&self) -> String {
+        html::document(self)
+    }
+
+    /// What was swept.
+    #[must_use]
+    pub fn axis(&self) -> Option<Axis> {
+        self.axis
+    }
+}
+
+fn set_up(race: &Race) -> SetUp {
+    let (fleet, rate) = race.at(0);
+    let workload = race.source.workload(1, rate);
+    SetUp {
+        workload: race.source.name().to_owned(),
+        requests: workload.requests.len(),
+        prompt_tokens: workload.prompt_tokens(),
+        output_tokens: workload.output_tokens(),
+        rate: workload.rate(),
+        ideal_hit_ratio: sharing(&workload, fleet.block_size, false).token_ratio(),
+        pods: fleet.pods,
+        profile: fleet.profile.name.to_owned(),
+        cache_tokens: u64::from(fleet.blocks()) * u64::from(fleet.block_size),
+        block_size: fleet.block_size,
+        scrape_ms: fleet.scrape.as_secs_f64() * 1e3,
+        dispatch_ms: fleet.dispatch.as_secs_f64() * 1e3,
+        api_overhead_ms: fleet.api_overhead.as_secs_f64() * 1e3,
+        noise: fleet.noise,
+        seeds: race.seeds,
+        slo_ttft: race.slo.ttft,
+        slo_tpot: race.slo.tpot,
+    }
+}

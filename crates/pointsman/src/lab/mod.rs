@@ -1,0 +1,32 @@
+//! The laboratory's commands: which policy, which weights, for this traffic?
+//!
+//! Each reads a workload ([`setup`]), has its runs made on all cores ([`workers`]), shows how far they are ([`progress`]) and prints what they came to.
+
+mod files;
+mod inspect;
+mod progress;
+pub(crate) mod race;
+pub(crate) mod record;
+mod setup;
+mod table;
+pub(crate) mod tune;
+pub(crate) mod whatif;
+mod workers;
+
+use clap::Subcommand;
+
+use crate::failure::{Exit, Failure};
+
+/// What to do with a trace.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Trace {
+    /// Show what a trace is like: its rate, its lengths, what its prompts share
+    Inspect(inspect::Inspect),
+}
+
+/// Runs it.
+pub(crate) fn trace(command: &Trace) -> Result<Exit, Failure> {
+    match command {
+        Trace::Inspect(options) => inspect::run(options),
+    }
+}

@@ -1,0 +1,135 @@
+//! `pointsman race`: policies head to head on one workload and one fleet.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use clap::Args;
+use pointsman_lab::race::{Axis, Race as Plan};
+use pointsman_lab::report::Report;
+
+use super::setup::{Engines, Traffic, choice};
+use super::{files, table, workers};
+use crate::failure::{Exit, Failure};
+use crate::terminal::{Paint, count};
+
+const EXAMPLES: &str = "\
+Examples:
+  pointsman race
+  pointsman race --trace requests.jsonl --pods 8 --profile 70b-4xh100 --policy default,least-request,mine.yaml
+  pointsman race --workload shared-prefix:groups=50,requests=1000 --sweep rate=5,10,20,40 --html race.html";
+
+/// Who runs what.
+#[derive(Args, Debug)]
+#[command(before_help = EXAMPLES)]
+#[command(
+    after_help = "Engines are simulated, the router is the real one. Each figure is a mean over seeds with its 95 % confidence interval.\n\
+    Ends with 0 when all runs were made, with 1 when an interrupt left some out."
+)]
+pub(crate) struct Race {
+    #[command(flatten)]
+    traffic: Traffic,
+    #[command(flatten)]
+    engines: Engines,
+    /// Policies: names, presets, configuration files
+    #[arg(long, value_delimiter = ',', value_name = "NAME|FILE", default_values = ["round-robin", "least-connections", "random", "default"])]
+    policy: Vec<String>,
+    /// Runs of each policy, each with a seed of its own
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: u64,
+    /// Runs at once; by default one per core
+    #[arg(long, value_name = "N")]
+    threads: Option<usize>,
+    /// Repeat the race for several values of rate, pods, cache or scrape
+    #[arg(long, value_name = "AXIS=A,B,..", value_parser = sweep)]
+    sweep: Option<(Axis, Vec<f64>)>,
+    /// Print everything as JSON
+    #[arg(long, conflicts_with_all = ["csv", "markdown"])]
+    json: bool,
+    /// Print everything as CSV
+    #[arg(long, conflicts_with = "markdown")]
+    csv: bool,
+    /// Print tables as Markdown
+    #[arg(long)]
+    markdown: bool,
+    /// Also write a page with plots
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// What `race` plays without being told.
+const WITHOUT: &str = "shared-prefix:rate=20";
+
+fn sweep(text: &str) -> Result<(Axis, Vec<f64>), String> {
+    let expected = "rate=.., pods=.., cache=.. or scrape=.. with numbers above 0, separated by commas";
+    let (name, values) = text.split_once('=').ok_or(expected)?;
+    let axis = Axis::named(name).ok_or(expected)?;
+    let highest = if axis == Axis::Pods { 4_096.0 } else { 1_000_000.0 };
+    let lowest = if axis == Axis::Pods || axis == Axis::Scrape { 1.0 } else { 0.001 };
+    let number = |v: &str| v.trim().parse::<f64>().ok().filter(|n| n.is_finite() && (lowest..=highest).contains(n));
+    let values: Option<Vec<f64>> = values.split(',').map(number).collect();
+    let values = values.filter(|v| !v.is_empty() && v.len() <= 100);
+    values.map(|v| (axis, v)).ok_or_else(|| format!("{expected}, each from {lowest} to {highest}"))
+}
+
+/// Runs the race.
+pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
+    let choices = options.policy.iter().map(|text| choice(text)).collect::<Result<Vec<_>, _>>()?;
+    let plan = Plan {
+        source: options.traffic.source(WITHOUT)?,
+        fleet: options.engines.fleet(),
+        choices,
+        seeds: options.seeds,
+        after: 0,
+        slo: options.engines.slo(),
+        rate: options.traffic.rate,
+        sweep: options.sweep.clone(),
+    };
+    if plan.fleet.pods == 1 && plan.sweep.is_none() {
+        let _ =
+            writeln!(std::io::stderr(), "note: with one engine there is nothing to choose, all policies do the same");
+    }
+    workers::listen_for_interrupts();
+    let jobs = plan.jobs();
+    let label =
+        |job: &pointsman_lab::race::Job| format!("{} {}/{}", plan.choices[job.choice].name(), job.seed, plan.seeds);
+    let began = std::time::Instant::now();
+    let done = workers::spread(&jobs, workers::cores(options.threads), &label, &|job, tick| {
+        plan.run(*job, tick)
+            .map_err(|e| Failure::usage(format!("{} cannot be used", plan.choices[job.choice].name())).why(e))
+    })?;
+    let report = Report::of(&plan, &done);
+    let text = if options.json {
+        report.json()
+    } else if options.csv {
+        report.csv()
+    } else if options.markdown {
+        report.markdown()
+    } else {
+        table::race(&report, Paint::stdout())
+    };
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    let steps: u64 = done.iter().map(|d| d.steps).sum();
+    let took = began.elapsed().as_secs_f64();
+    let _ = writeln!(
+        std::io::stderr(),
+        "{} in {took:.1} s, {} simulated",
+        count(done.len() as u64, "run"),
+        count(steps, "engine step")
+    );
+    if let Some(path) = &options.html {
+        files::write(path, &report.html())?;
+        let _ = writeln!(std::io::stderr(), "report: {}", path.display());
+    }
+    if report.missing_runs > 0 {
+        let _ = writeln!(
+            std::io::stderr(),
+            "interrupted: {} of {} are missing, the figures are of the others",
+            report.missing_runs,
+            count(jobs.len() as u64, "run")
+        );
+        return Ok(Exit::No);
+    }
+    Ok(Exit::Fine)
+}

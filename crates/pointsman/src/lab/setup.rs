@@ -1,0 +1,195 @@
+//! What is asked, of which fleet: flags that all the laboratory's commands share.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::Args;
+use clap::builder::PossibleValuesParser;
+use pointsman_lab::fleet::FleetOptions;
+use pointsman_lab::metrics::Slo;
+use pointsman_lab::policy::{BASELINES, Choice};
+use pointsman_lab::race::Source;
+use pointsman_lab::workload::{NAMED, Spec};
+use pointsman_plugins::DefaultProfile;
+use pointsman_plugins::presets::PRESETS;
+use pointsman_sim::Profile;
+
+use super::files;
+use crate::check::{checked, read};
+use crate::failure::Failure;
+
+/// Requests.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Requests")]
+pub(crate) struct Traffic {
+    /// A trace: Mooncake's JSON Lines, what `record` wrote, or CSV (Azure, BurstGPT); gzip or not; `-` is standard input
+    #[arg(long, value_name = "FILE", conflicts_with = "workload")]
+    trace: Option<PathBuf>,
+    /// A workload by name, with parameters: `shared-prefix:groups=20,rate=8`; `help` lists them
+    #[arg(long, value_name = "NAME[:KEY=VALUE,..]")]
+    workload: Option<String>,
+    /// Take only the first of a trace
+    #[arg(long, value_name = "N")]
+    requests: Option<usize>,
+    /// Requests per second, instead of what the trace or workload has
+    #[arg(long, value_name = "PER_SECOND", value_parser = rate)]
+    pub(super) rate: Option<f64>,
+    /// Play a trace this many times as fast
+    #[arg(long, value_name = "FACTOR", value_parser = rate, conflicts_with = "rate")]
+    speed: Option<f64>,
+}
+
+/// Engines.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Fleet")]
+pub(crate) struct Engines {
+    /// Engines
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
+    pods: u32,
+    /// Hardware and model of each engine
+    #[arg(long, default_value = "8b-h100", value_parser = profiles())]
+    profile: String,
+    /// Share of the profile's KV cache that each engine has
+    #[arg(long, default_value_t = 1.0, value_name = "SHARE", value_parser = cache)]
+    cache: f64,
+    /// Tokens per KV block
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(8..=1024))]
+    block_size: u32,
+    /// Requests that run at once in one engine
+    #[arg(long, default_value_t = 1_024, value_parser = clap::value_parser!(u32).range(1..))]
+    max_num_seqs: u32,
+    /// Requests that wait in one engine before it refuses
+    #[arg(long, default_value_t = 1_000_000)]
+    max_waiting: u32,
+    /// LoRA adapters that one engine runs at once
+    #[arg(long, default_value_t = 4)]
+    max_loras: u32,
+    /// Milliseconds between two readings of an engine's metrics
+    #[arg(long, default_value_t = 50, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=600_000))]
+    scrape: u64,
+    /// Milliseconds of tokenising and the like that each request costs before an engine's queue
+    #[arg(long, default_value_t = 15, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    api_overhead: u64,
+    /// Sigma of the noise on each engine step
+    #[arg(long, default_value_t = 0.03, value_parser = noise)]
+    noise: f64,
+    /// Seconds to the first token that a good request keeps
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS", value_parser = rate)]
+    slo_ttft: f64,
+    /// Milliseconds per further token that a good request keeps
+    #[arg(long, default_value_t = 50.0, value_name = "MS", value_parser = rate)]
+    slo_tpot: f64,
+}
+
+fn profiles() -> PossibleValuesParser {
+    PossibleValuesParser::new(Profile::all().iter().map(|p| p.name))
+}
+
+fn between(text: &str, low: f64, high: f64) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(n) if n.is_finite() && n >= low && n <= high => Ok(n),
+        _ => Err(format!("a number from {low} to {high}")),
+    }
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    between(text, 0.001, 1_000_000.0)
+}
+
+fn cache(text: &str) -> Result<f64, String> {
+    between(text, 0.001, 100.0)
+}
+
+fn noise(text: &str) -> Result<f64, String> {
+    between(text, 0.0, 1.0)
+}
+
+impl Traffic {
+    /// Where requests come from; `without` where nobody said.
+    pub(super) fn source(&self, without: &str) -> Result<Source, Failure> {
+        let source = match (&self.trace, &self.workload) {
+            (Some(path), _) => Source::Fixed(Arc::new(files::trace(path)?)),
+            (None, Some(text)) if text == "help" => {
+                let list: Vec<String> =
+                    NAMED.iter().map(|n| format!("{}: {} ({})", n.name, n.doc, n.parameters)).collect();
+                return Err(Failure::usage("workloads are")
+                    .why(list.join("; "))
+                    .next("change what you like: --workload shared-prefix:groups=20,rate=8"));
+            }
+            (None, text) => {
+                let spec = Spec::parse(text.as_deref().unwrap_or(without));
+                Source::Made(Box::new(
+                    spec.map_err(|e| Failure::usage("--workload cannot be used").why(e).next("see `--workload help`"))?,
+                ))
+            }
+        };
+        let source = match (source, self.requests, self.speed) {
+            (Source::Fixed(workload), first, speed) => {
+                let workload = Arc::unwrap_or_clone(workload).first(first.unwrap_or(usize::MAX));
+                Source::Fixed(Arc::new(workload.faster(speed.unwrap_or(1.0))))
+            }
+            (Source::Made(_), Some(_), _) | (Source::Made(_), _, Some(_)) => {
+                return Err(Failure::usage("--requests and --speed are for traces")
+                    .next("write --workload NAME:requests=N,rate=R"));
+            }
+            (made, ..) => made,
+        };
+        let empty =
+            || Failure::usage("there are no requests to play").next("give a workload or a trace with at least one");
+        match &source {
+            Source::Fixed(workload) if workload.requests.is_empty() => Err(empty()),
+            Source::Made(spec) if spec.generate(1).requests.is_empty() => Err(empty()),
+            _ => Ok(source),
+        }
+    }
+}
+
+impl Engines {
+    pub(super) fn fleet(&self) -> FleetOptions {
+        FleetOptions {
+            pods: self.pods as usize,
+            profile: *Profile::named(&self.profile).unwrap_or(&Profile::all()[0]),
+            cache: self.cache,
+            block_size: self.block_size,
+            max_num_seqs: self.max_num_seqs as usize,
+            max_waiting: self.max_waiting as usize,
+            max_loras: self.max_loras as usize,
+            scrape: Duration::from_millis(self.scrape),
+            api_overhead: Duration::from_millis(self.api_overhead),
+            noise: self.noise,
+            ..FleetOptions::default()
+        }
+    }
+
+    pub(super) fn slo(&self) -> Slo {
+        Slo { ttft: self.slo_ttft, tpot: self.slo_tpot / 1e3 }
+    }
+}
+
+/// A policy by its name, or a configuration by its file.
+pub(super) fn choice(text: &str) -> Result<Choice, Failure> {
+    if let Some(choice) = Choice::named(text) {
+        return Ok(choice);
+    }
+    let path = Path::new(text);
+    let is_file =
+        path.extension().is_some_and(|e| ["yaml", "yml", "json"].iter().any(|known| e == *known)) || path.is_file();
+    if !is_file {
+        let names = BASELINES.iter().map(|b| b.name).chain(PRESETS.iter().map(|p| p.name));
+        let names: Vec<&str> = ["default", "default-epp"].into_iter().chain(names).collect();
+        return Err(Failure::usage(format!("unknown policy `{text}`"))
+            .why(format!("there are {}", names.join(", ")))
+            .next("use one of these, or the file of an EndpointPickerConfig"));
+    }
+    let (name, bytes) = read(path).map_err(Failure::from)?;
+    let (compiled, faults) = checked(&bytes, true, DefaultProfile::Serve, Arc::default());
+    if compiled.is_none() {
+        let first = faults.sorted().first().map(|fault| fault.message.to_string()).unwrap_or_default();
+        return Err(Failure::usage(format!("{name} cannot be used"))
+            .why(first)
+            .next(format!("see all faults: pointsman check {name}")));
+    }
+    let stem = path.file_stem().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+    Ok(Choice::document(stem, bytes))
+}

@@ -1,0 +1,112 @@
+//! A race as a person reads it: one row per policy, numbers aligned.
+
+use std::fmt::Write as _;
+
+use pointsman_lab::metrics::Estimate;
+use pointsman_lab::report::{Report, Row};
+
+use crate::terminal::{Paint, clean, count, millis, thousands};
+
+/// One table per point of the sweep, under what was raced.
+pub(super) fn race(report: &Report, paint: Paint) -> String {
+    let s = &report.set_up;
+    let mut out = String::new();
+    let rate = s.rate.map(|r| format!(" at {r:.1}/s")).unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "{} of {}{rate} on {} of {}, {} tokens of KV cache each; {}",
+        count(s.requests as u64, "request"),
+        clean(&s.workload),
+        count(s.pods as u64, "engine"),
+        s.profile,
+        thousands(s.cache_tokens),
+        count(s.seeds, "seed"),
+    );
+    let _ = writeln!(out, "an endless cache for all would hit {:.1} %", s.ideal_hit_ratio * 1e2);
+    for (heading, rows) in report.points() {
+        out.push('\n');
+        if let Some(heading) = heading {
+            let _ = writeln!(out, "{}", paint.bold(&heading));
+        }
+        table(&mut out, rows, paint);
+    }
+    out
+}
+
+const HEADINGS: [&str; 9] = [
+    "TTFT mean",
+    "TTFT p95",
+    "E2E mean",
+    "cache hit",
+    "completed",
+    "re-prefilled",
+    "out tok/s",
+    "good",
+    "against best",
+];
+
+fn table(out: &mut String, rows: &[Row], paint: Paint) {
+    let p95 = |row: &Row| row.metrics.get("ttft_p95").mean;
+    let best = rows.iter().filter(|r| r.metrics.get("completed").mean > 0.0).min_by(|a, b| p95(a).total_cmp(&p95(b)));
+    let cells: Vec<[String; 9]> = rows.iter().map(|row| cells(row, best)).collect();
+    let width = rows.iter().map(|r| clean(&r.policy).chars().count()).max().unwrap_or(0).max(6);
+    let widths: Vec<usize> = (0..9)
+        .map(|at| cells.iter().map(|c| c[at].chars().count()).max().unwrap_or(0).max(HEADINGS[at].len()))
+        .collect();
+    let heads: String = HEADINGS.iter().zip(&widths).map(|(h, w)| format!("   {h:>w$}")).collect();
+    let _ = writeln!(out, "  {}", paint.dim(&format!("{:width$}{heads}", "policy")));
+    for (row, cells) in rows.iter().zip(&cells) {
+        let line: String = cells.iter().zip(&widths).map(|(c, w)| format!("   {c:>w$}")).collect();
+        let is_best = best.is_some_and(|b| std::ptr::eq(b, row));
+        let text = format!("{:width$}{line}", clean(&row.policy));
+        let _ = writeln!(
+            out,
+            "{} {}",
+            if is_best { ">" } else { " " },
+            if is_best { paint.bold(&text) } else { text.into() }
+        );
+    }
+}
+
+fn cells(row: &Row, best: Option<&Row>) -> [String; 9] {
+    let get = |name| row.metrics.get(name);
+    let percent = |name: &'static str| format!("{:.1} %", get(name).mean * 1e2);
+    let tokens = get("re_prefilled_tokens").mean;
+    [
+        seconds(get("ttft_mean")),
+        seconds(get("ttft_p95")),
+        seconds(get("e2e_mean")),
+        percent("hit_ratio"),
+        thousands(get("completed").mean.round() as u64),
+        if tokens >= 1e6 { format!("{:.1} M tok", tokens / 1e6) } else { format!("{:.1} k tok", tokens / 1e3) },
+        thousands(get("output_throughput").mean.round() as u64),
+        percent("good_ratio"),
+        best.map_or_else(String::new, |best| against(row, best)),
+    ]
+}
+
+/// `410 ms ±2 %`.
+fn seconds(estimate: Estimate) -> String {
+    let mean = millis(estimate.mean * 1e3);
+    match estimate.ci {
+        Some(ci) if estimate.mean > 0.0 => format!("{mean} ±{:.0} %", ci / estimate.mean * 1e2),
+        _ => mean,
+    }
+}
+
+/// How much later the 95th percentile of first tokens is, if that is more than chance.
+fn against(row: &Row, best: &Row) -> String {
+    if std::ptr::eq(row, best) {
+        return "best".into();
+    }
+    let (mine, its) = (row.metrics.get("ttft_p95").mean, best.metrics.get("ttft_p95").mean);
+    let difference = Report::difference(row, best, "ttft_p95");
+    if difference.ci.is_some() && !difference.is_real() {
+        return "no difference".into();
+    }
+    if its > 0.0 && mine / its >= 1.095 {
+        format!("{:.1}x slower", mine / its)
+    } else {
+        format!("{:+.0} %", (mine / its - 1.0) * 1e2)
+    }
+}
