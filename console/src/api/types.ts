@@ -182,9 +182,13 @@ export interface Shadow {
   different_share: number | null;
   mean: Record<"live" | "shadow", Record<string, number | null>>;
 }
+export interface Offers {
+  policies: string[];
+  workloads: { name: string; doc: string }[];
+}
 export interface Race {
   state: string;
   progress: number;
   error?: string | null;
-  policies: { policy: string; metrics: Record<string, { mean: number; ci: number }> }[];
+  policies: { policy: string; metrics: Record<string, { mean: number; ci: number | null }> }[];
 }

@@ -1,24 +1,30 @@
 // Policies side by side on the same workload, run by the laboratory in the server.
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, get, post } from "../../api/client";
-import type { Race } from "../../api/types";
+import type { Offers, Race } from "../../api/types";
 import { clean, int, millis, percent } from "../../format";
 import { go, place } from "../../router";
 
-const POLICIES = ["pointsman default", "round-robin", "least-connections", "random"];
+const CHOSEN = ["in-force", "round-robin", "least-connections", "random"];
+
+const seconds = (v: number) => millis(v * 1000);
 const COLUMNS: [string, string, (v: number) => string][] = [
-  ["ttft_mean_ms", "Average TTFT", millis],
-  ["ttft_p95_ms", "TTFT p95", millis],
-  ["cache_hit_share", "Cache hit", (v) => percent(v, 1)],
+  ["ttft_mean", "Average TTFT", seconds],
+  ["ttft_p95", "TTFT p95", seconds],
+  ["hit_ratio", "Cache hit", (v) => percent(v, 1)],
   ["completed", "Completed", int],
-  ["reprefilled_tokens", "Re-prefilled tokens", int],
+  ["re_prefilled_tokens", "Re-prefilled tokens", int],
 ];
 
 export function RaceView() {
   const id = place.value.id;
-  const [setUp, change] = useState({ endpoints: 6, workload: "chat", rate: 8, requests: 100, seeds: 3, policies: POLICIES.slice() });
+  const [setUp, change] = useState({ endpoints: 4, workload: "shared-prefix", rate: 20, requests: 100, seeds: 3, policies: CHOSEN.slice() });
+  const [offers, setOffers] = useState<Offers>({ policies: CHOSEN, workloads: [{ name: "shared-prefix", doc: "" }] });
   const [race, setRace] = useState<Race | null>(null);
   const [fault, setFault] = useState<string | null>(null);
+  useEffect(() => {
+    get<Offers>("/api/race").then(setOffers, (error) => setFault(told(error as ApiError)));
+  }, []);
   useEffect(() => {
     setRace(null);
     if (!id) return;
@@ -68,20 +74,20 @@ export function RaceView() {
             <label>
               Workload
               <select value={setUp.workload} onChange={(e) => change({ ...setUp, workload: e.currentTarget.value })}>
-                {["chat", "code", "batch", "lora", "rag", "recorded"].map((w) => (
-                  <option key={w} value={w}>
-                    {w === "recorded" ? "own recorded traffic" : w}
+                {offers.workloads.map((w) => (
+                  <option key={w.name} value={w.name} title={w.doc}>
+                    {w.name === "recorded" ? "own recorded traffic" : w.name}
                   </option>
                 ))}
               </select>
             </label>
             {number("rate", "Requests/s", 1, 1000)}
-            {number("requests", "Requests", 10, 100_000)}
+            {number("requests", "Requests", 10, 20_000)}
             {number("seeds", "Repetitions", 1, 20)}
           </div>
           <fieldset class="row">
             <legend class="small quiet">Policies</legend>
-            {POLICIES.map((p) => (
+            {offers.policies.map((p) => (
               <label key={p} style={{ flexDirection: "row", alignItems: "center", gap: "6px" }}>
                 <input
                   type="checkbox"
@@ -130,7 +136,7 @@ export function RaceView() {
                       const m = p.metrics[key];
                       return (
                         <td class="num" key={key}>
-                          {m ? show(m.mean) : "-"} {m && m.ci > 0 && <span class="small quiet">+-{show(m.ci)}</span>}
+                          {m ? show(m.mean) : "-"} {m && m.ci !== null && m.ci > 0 && <span class="small quiet">+-{show(m.ci)}</span>}
                         </td>
                       );
                     })}

@@ -1,7 +1,7 @@
 //! `pointsman check`: what is wrong with a configuration, all of it, before anything is started; and whether engines fit it.
 
 mod doctor;
-mod show;
+pub(crate) mod show;
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};

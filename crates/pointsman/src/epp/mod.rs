@@ -32,6 +32,7 @@ use crate::catalogue::Catalogue;
 use crate::check::{checked, read};
 use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
+use crate::lab::server::Races;
 use crate::listen::{StopSignals, cannot_listen, reached};
 use crate::reload::{Origin, shadow};
 use crate::telemetry::Traces;
@@ -169,7 +170,8 @@ async fn serve(options: Epp, compiled: Compiled, origin: Origin, states: Arc<Lea
             read_only: options.admin_read_only,
         };
         let stop = reached(stages.clone(), Stage::Stopped);
-        let console = pointsman_admin::Admin { guard, extensions: vec![Arc::new(Catalogue)] };
+        let console =
+            pointsman_admin::Admin { guard, extensions: vec![Arc::new(Catalogue), Arc::new(Races::new(&pool))] };
         tokio::spawn(pointsman_admin::serve(listener, Arc::clone(&pool), console, stop));
     }
 

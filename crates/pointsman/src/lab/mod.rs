@@ -7,6 +7,7 @@ mod inspect;
 mod progress;
 pub(crate) mod race;
 pub(crate) mod record;
+pub(crate) mod server;
 mod setup;
 mod table;
 pub(crate) mod tune;

@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use crate::catalogue::Catalogue;
 use crate::decision_log::DecisionLog;
 use crate::failure::{Exit, Failure};
+use crate::lab::server::Races;
 use crate::listen::{cannot_listen, reached, stop_signal};
 use crate::reload::shadow;
 use crate::telemetry::Traces;
@@ -106,7 +107,7 @@ async fn serve(
         tracing::warn!(%admin, "the admin listener can be reached from elsewhere and asks nobody for a token (--admin-token)");
     }
     let admin_stop = reached(stopped.clone(), Stage::Drained);
-    let console = pointsman_admin::Admin { guard, extensions: vec![Arc::new(Catalogue)] };
+    let console = pointsman_admin::Admin { guard, extensions: vec![Arc::new(Catalogue), Arc::new(Races::new(&pool))] };
     let admin_task = tokio::spawn(pointsman_admin::serve(admin_listener, Arc::clone(&pool), console, admin_stop));
     let gateway_stop = reached(stopped, Stage::Draining);
     let gateway_task = tokio::spawn(async move { gateway.serve(listener, gateway_stop).await });
