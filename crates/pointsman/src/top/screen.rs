@@ -190,7 +190,10 @@ mod tests {
             in_flight: 3,
             ..Endpoint::default()
         };
-        Seen { endpoints: (0..n).map(endpoint).collect(), decisions: vec![Record { id: "0D1".into(), ..Record::default() }] }
+        Seen {
+            endpoints: (0..n).map(endpoint).collect(),
+            decisions: vec![Record { id: "0D1".into(), ..Record::default() }],
+        }
     }
 
     fn drawn(width: u16, height: u16, n: usize) -> String {

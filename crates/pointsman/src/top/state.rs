@@ -166,10 +166,7 @@ mod tests {
     fn seen(waiting: &[f64], ids: &[&str]) -> Result<Seen, Failure> {
         let endpoint = |w: &f64| Endpoint { waiting: Some(*w), ready: true, ..Endpoint::default() };
         let decision = |id: &&str| Record { id: (*id).to_owned(), ..Record::default() };
-        Ok(Seen {
-            endpoints: waiting.iter().map(endpoint).collect(),
-            decisions: ids.iter().map(decision).collect(),
-        })
+        Ok(Seen { endpoints: waiting.iter().map(endpoint).collect(), decisions: ids.iter().map(decision).collect() })
     }
 
     #[test]
@@ -177,7 +174,10 @@ mod tests {
         let mut top = Top::new("here");
         top.saw(seen(&[1.0], &["1"]));
         top.saw(Err(Failure::new("cannot reach it").why("refused").next("start it")));
-        assert_eq!((top.away.as_ref().map(|(why, _)| &**why), top.endpoints.len()), (Some("cannot reach it why:  refused"), 1));
+        assert_eq!(
+            (top.away.as_ref().map(|(why, _)| &**why), top.endpoints.len()),
+            (Some("cannot reach it why:  refused"), 1)
+        );
         top.saw(seen(&[1.0, 2.0], &["2", "1"]));
         assert!(top.away.is_none() && top.endpoints.len() == 2);
     }
