@@ -12,7 +12,7 @@ use anyhow::{Context as _, Result};
 use clap::Args;
 
 use crate::report::{Outcome, Report, Tally};
-use crate::{chaos, e2e, reload, replay, tools, workspace};
+use crate::{chaos, console, e2e, reload, replay, tools, workspace};
 
 /// How much to check.
 #[derive(Args)]
@@ -46,6 +46,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         });
         report.step("chaos", || job(chaos::run(&chaos::Options::standard())));
         report.step("reload", || job(reload::run(&reload::Options::standard())));
+        report.step("console", || job(console::run(&console::Options::standard())));
         report.step("replay", || job(replay::run(&replay::Options::smoke())));
         report.step("e2e vllm", || job(e2e::run(&e2e::Target::Vllm)));
         report.step("e2e envoy", || job(e2e::run(&e2e::Target::Envoy { only: String::new() })));

@@ -8,6 +8,7 @@
 //! * `replay` ([`replay`]): a slice of a public trace against simulated engines, one row per policy.
 //! * `chaos` ([`chaos`]): `kill -9` of an engine under load, and what clients saw of it.
 //! * `reload` ([`reload`]): the configuration changes under load.
+//! * `console` ([`console`]): the console in a browser, `pointsman top` in a terminal.
 //! * `dist` ([`dist`]): what a release hands out.
 //! * `bench extproc`, `soak extproc` ([`bench`]): `pointsman epp` under load, against a picker that does nothing.
 //!
@@ -21,6 +22,7 @@ mod chaos;
 mod check;
 mod client;
 mod completion;
+mod console;
 mod dist;
 mod e2e;
 mod extproc;
@@ -63,6 +65,8 @@ enum Command {
     Chaos(chaos::Options),
     /// Change the configuration 200 times under 500 requests/s and check that nothing is lost
     Reload(reload::Options),
+    /// Look at the console in Chromium and at `pointsman top` in tmux
+    Console(console::Options),
     /// Build what a release hands out: a static binary in an archive, and the image's folder
     Dist(dist::Options),
     /// Measure a transport against one that does nothing, in the same minute
@@ -96,6 +100,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Dist(options) => dist::run(&options),
         Command::Chaos(options) => alone(chaos::run(&options)),
         Command::Reload(options) => alone(reload::run(&options)),
+        Command::Console(options) => alone(console::run(&options)),
         Command::Bench(target) => bench::run(&target),
         Command::Soak(target) => bench::soak(&target),
         Command::Echo(options) => bench::echo(&options).map(|()| true),

@@ -308,6 +308,78 @@ async fn what_is_too_large_is_refused_and_what_is_unknown_is_said_to_be() {
 }
 
 #[tokio::test]
+async fn the_page_is_for_browsers_and_allows_nothing_from_elsewhere() {
+    let (address, _) = started(yard(), Guard { token: Some("t".into()), ..Guard::default() }).await;
+    let page = ask(address, "GET", "/", "Accept: text/html,*/*;q=0.8\r\n").await;
+    assert!(page.status == 200 && page.head.contains("content-type: text/html") && page.body.contains("<title>"));
+    assert!(page.head.contains("content-security-policy: default-src 'self'") && !page.head.contains("unsafe"));
+    assert_eq!(
+        ask(address, "GET", "/", "Accept: */*\r\nAuthorization: Bearer t\r\n").await.body.lines().next(),
+        Some("Pointsman: admin listener")
+    );
+    for file in pointsman_console::FILES.iter().filter(|file| file.is_immutable()) {
+        let answer = ask(address, "GET", &format!("/{}", file.path), "").await;
+        assert!(answer.status == 200 && answer.head.contains("immutable"), "{}: {}", file.path, answer.head);
+        let known = ask(address, "GET", &format!("/{}", file.path), &format!("If-None-Match: {}\r\n", file.etag)).await;
+        assert_eq!((known.status, known.body.len()), (304, 0), "{}", file.path);
+    }
+    assert_eq!(ask(address, "GET", "/assets/../Cargo.toml", "Authorization: Bearer t\r\n").await.status, 404);
+    assert_eq!(ask(address, "POST", "/", "Accept: text/html\r\n").await.status, 405);
+}
+
+#[tokio::test]
+async fn a_stream_tells_of_the_fleet_and_ends_with_the_listener() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = tokio::spawn(serve(listener, Arc::new(yard()), Guard::default(), async {
+        let _ = stopped.await;
+    }));
+    for bad in ["rate=0", "rate=101", "rate=x", "x=1"] {
+        assert_eq!(ask(address, "GET", &format!("/api/stream?{bad}"), "").await.status, 400, "{bad}");
+    }
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET /api/stream HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
+    let (mut text, mut piece) = (String::new(), [0u8; 4096]);
+    while !text.contains("event: fleet") || !text.contains("\"decided\":3") {
+        let read =
+            tokio::time::timeout(Duration::from_secs(5), stream.read(&mut piece)).await.expect("it speaks").unwrap();
+        assert!(read > 0, "{text}");
+        text.push_str(std::str::from_utf8(&piece[..read]).unwrap());
+    }
+    assert!(text.to_ascii_lowercase().contains("content-type: text/event-stream"));
+    stop.send(()).unwrap();
+    tokio::time::timeout(Duration::from_secs(1), serving).await.expect("no stream holds it up").unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn rescoring_changes_nothing_and_says_what_is_wrong_with_a_question() {
+    let (address, _) = started(yard(), Guard { read_only: true, ..Guard::default() }).await;
+    let post = async |body: &str| {
+        let length = body.len();
+        ask(address, "POST", "/api/rescore", &format!("Content-Length: {length}\r\n\r\n{body}")).await
+    };
+    let answer = post(r#"{"weights": {"queue-scorer": 2}, "limit": 2}"#).await;
+    assert_eq!((answer.status, &answer.json()["decisions"], &answer.json()["unrated"]), (200, &json!(2), &json!(2)));
+    for bad in ["", "{", r#"{"weights": {"a": "x"}}"#, r#"{"limit": 0}"#, r#"{"limit": 1001}"#, r#"{"other": 1}"#] {
+        assert_eq!(post(bad).await.status, 400, "{bad}");
+    }
+    assert_eq!(ask(address, "GET", "/api/rescore", "").await.status, 405);
+    assert_eq!(ask(address, "GET", "/api/prefix", "").await.status, 404);
+}
+
+#[tokio::test]
+async fn phases_are_computed_for_what_is_asked_and_nonsense_is_refused() {
+    let (address, _) = started(yard(), Guard::default()).await;
+    let answer =
+        ask(address, "GET", "/api/phases?model=llama-3.1-70b&bandwidth=1.17e9&stall_weight=0", "").await.json();
+    assert_eq!((&answer["threshold_tokens"], &answer["at"]["disaggregate"]), (&Value::Null, &json!(false)));
+    for bad in ["model=gpt", "prompt=0", "prompt=NaN", "bandwidth=0", "held_decode=1.1", "x=1"] {
+        assert_eq!(ask(address, "GET", &format!("/api/phases?{bad}"), "").await.status, 400, "{bad}");
+    }
+}
+
+#[tokio::test]
 async fn a_stopped_listener_ends() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -4,7 +4,7 @@
 //! the console. `console/dist` is taken as it is while its stamp names the sources that are here, so that a second profile, or a machine without
 //! Node, builds nothing anew.
 
-#![allow(clippy::print_stdout, reason = "cargo listens there")]
+#![allow(clippy::print_stdout, reason = "a build script talks to cargo on stdout")]
 
 mod bundle;
 mod sources;

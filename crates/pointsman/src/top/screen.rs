@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn more_endpoints_than_fit_are_counted() {
         let text = drawn(80, 24, 500);
-        assert!(text.contains("0 above, 488 below"), "{text}");
+        assert!(text.contains("0 above, 489 below"), "{text}");
     }
 
     #[test]

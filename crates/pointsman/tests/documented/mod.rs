@@ -108,6 +108,8 @@ fn the_tables_of_the_api_have_the_keys_of_a_real_decision_and_a_real_endpoint_an
     assert!(profile["candidates"][0]["scores"].as_object().is_some_and(|scores| !scores.is_empty()), "{record}");
     Table::below(&page, "An outcome:").fits("an outcome", &record["outcome"]);
 
+    what_the_console_asks_for(&page, &serve);
+
     let (status, _, all) = exchange(&serve.admin, "GET", "/api/endpoints", "");
     assert_eq!(status, 200);
     let endpoint = Table::below(&page, "## An endpoint");
@@ -116,6 +118,36 @@ fn the_tables_of_the_api_have_the_keys_of_a_real_decision_and_a_real_endpoint_an
     }
     let lora = &all["endpoints"][0]["lora"];
     same("lora", &endpoint.told_of("lora"), &keys_of(lora));
+}
+
+fn what_the_console_asks_for(page: &str, serve: &Serve) {
+    let ask = |method: &str, path: &str, body: &str| {
+        let (status, _, value) = exchange(&serve.admin, method, path, body);
+        assert_eq!(status, 200, "{method} {path}: {value}");
+        value
+    };
+    let prefixes = ask("GET", "/api/prefix", "");
+    let table = Table::below(page, "## Prefixes");
+    table.fits("prefixes", &prefixes);
+    same("a holding", &table.told_of("endpoints"), &keys_of(&prefixes["endpoints"][0]));
+    Table::below(page, "A branch:").fits("a branch", &prefixes["branches"][0]);
+
+    // Weight where the winner had none, and nothing else, so that something changes or ties.
+    let rescored = ask("POST", "/api/rescore", r#"{"weights": {"queue-scorer": 1, "nobody-scorer": 1}}"#);
+    let table = Table::below(page, "## Other weights");
+    table.fits("rescored", &rescored);
+    same("measured", &table.told_of("measured"), &keys_of(&rescored["measured"]));
+    assert_eq!(rescored["unused"], serde_json::json!(["nobody-scorer"]));
+    let sum: u64 = ["same", "tied", "different", "unrated"].iter().filter_map(|key| rescored[*key].as_u64()).sum();
+    assert_eq!(Some(sum), rescored["decisions"].as_u64());
+
+    let phases = ask("GET", "/api/phases?prompt=1000&held_decode=0.5", "");
+    let table = Table::below(page, "## Phases");
+    table.fits("phases", &phases);
+    same("a point", &table.told_of("at"), &keys_of(&phases["at"]));
+    assert_eq!(phases["prompt"], 1000.0);
+    assert_eq!(ask("GET", "/api/presets", "")["presets"].as_array().map(Vec::len), Some(6));
+    assert!(ask("GET", "/api/plugins", "")["plugins"].as_array().is_some_and(|all| all.len() > 50));
 }
 
 #[test]

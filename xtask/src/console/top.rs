@@ -1,0 +1,94 @@
+//! `pointsman top` in a terminal of tmux: two sizes, keys, and a server that dies and returns.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result};
+
+use crate::process::{Process, free_port};
+use crate::report::{Tally, check};
+use crate::{tools, workspace};
+
+/// For anything to be seen.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Runs it.
+pub(super) async fn run(binary: &Path, tally: &mut Tally) -> Result<()> {
+    if !tools::works("tmux", &["-V"]) {
+        println!("tmux is not installed: pointsman top was not looked at");
+        return Ok(());
+    }
+    println!("top");
+    let folder = workspace::scratch("top")?;
+    let (gateway, admin) = (free_port()?.to_string(), free_port()?.to_string());
+    let serve = |name: &str| {
+        let mut command = Command::new(binary);
+        command.args(["serve", "--listen", &gateway, "--admin-listen", &admin]);
+        Process::start(name, &folder, &mut command)
+    };
+    let mut server = serve("server")?;
+    for (width, height) in [(80, 24), (200, 60)] {
+        let what = |text: &str| format!("top at {width}x{height} {text}");
+        let terminal = Terminal::open(binary, &admin, width, height)?;
+        check(tally, terminal.shows("5 of 6 ready").await, what("shows the fleet"));
+        let text = terminal.text()?;
+        let whole = ["not ready", "kv cache", "q ends"].iter().all(|word| text.contains(word));
+        check(tally, whole && text.lines().all(|line| line.chars().count() <= width), what("shows the table"));
+        terminal.press("s")?;
+        check(tally, terminal.shows("most waiting first").await, what("changes its order"));
+        server.kill();
+        check(tally, terminal.shows("away for").await, what("says that the server died"));
+        check(tally, terminal.text()?.contains("not ready"), what("keeps what it saw"));
+        server = serve("server again")?;
+        check(tally, terminal.shows("5 of 6 ready").await, what("finds it again"));
+        terminal.press("q")?;
+        check(tally, terminal.shows("ended 0").await, what("ends with q"));
+    }
+    server.stop();
+    Ok(())
+}
+
+/// A session of tmux on a server of its own; gone when dropped.
+struct Terminal(String);
+
+impl Terminal {
+    fn open(binary: &Path, admin: &str, width: usize, height: usize) -> Result<Self> {
+        let terminal = Self(format!("pointsman-top-{}-{width}", std::process::id()));
+        let command = format!("'{}' top --admin {admin}; echo ended $?; sleep 60", binary.display());
+        let (width, height) = (width.to_string(), height.to_string());
+        terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", &width, "-y", &height, &command])?;
+        Ok(terminal)
+    }
+
+    fn tmux(&self, args: &[&str]) -> Result<String> {
+        let output = Command::new("tmux").args(["-L", &self.0]).args(args).output().context("cannot run tmux")?;
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn press(&self, key: &str) -> Result<()> {
+        self.tmux(&["send-keys", key]).map(|_| ())
+    }
+
+    fn text(&self) -> Result<String> {
+        self.tmux(&["capture-pane", "-p"])
+    }
+
+    async fn shows(&self, text: &str) -> bool {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end {
+            if self.text().is_ok_and(|shown| shown.contains(text)) {
+                return true;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        println!("{}", self.text().unwrap_or_default());
+        false
+    }
+}
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        let _ = self.tmux(&["kill-server"]);
+    }
+}
