@@ -82,7 +82,8 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     let fleet = pool.fleet.snapshot();
 
     let trace = reading.trace.take();
-    let Ahead { known, joined, .. } = reading.ahead.take().map(|ahead| *ahead).unwrap_or_default();
+    let Ahead { known, joined, waited, .. } = reading.ahead.take().map(|ahead| *ahead).unwrap_or_default();
+    steps.wait = waited.as_nanos() as u64;
     let known = match known {
         Known::Nothing => Known::Body(reading.parsed()),
         known => known,

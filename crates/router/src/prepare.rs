@@ -24,6 +24,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 /// Something to wait for.
 pub struct Preparing(Pin<Box<dyn Future<Output = Prepared> + Send>>);
@@ -78,6 +79,9 @@ pub(crate) struct Ahead {
     pub(crate) joined: Vec<Box<dyn Producer>>,
     rendered: bool,
     held: bool,
+    /// When the first wait began, and how long all took together.
+    since: Option<Nanos>,
+    pub(crate) waited: Duration,
 }
 
 impl Reading {
@@ -90,6 +94,10 @@ impl Reading {
         }
         let mut ahead = self.ahead.take().unwrap_or_default();
         let wait = self.render(&mut ahead).or_else(|| self.hold(&mut ahead));
+        let now = self.pool.clock.now();
+        if let Some(since) = ahead.since.replace(now) {
+            ahead.waited += now.since(since);
+        }
         self.ahead = Some(ahead);
         wait
     }

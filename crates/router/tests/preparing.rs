@@ -170,6 +170,24 @@ fn ids_that_the_client_sent_and_bodies_that_are_wrong_are_not_rendered() {
 }
 
 #[test]
+fn cached_tokens_are_predicted_by_the_index_whoever_else_speaks_of_prefixes() {
+    let with_index = HELD.replace("- type: prefix", "- type: approx-prefix-cache-producer\n- type: prefix").replace(
+        "prefix-cache-scorer\n",
+        "prefix-cache-scorer\n  parameters: {prefixMatchInfoProducerName: burst-prefix-cache-producer}\n",
+    );
+    let bench = bench(&with_index);
+    let mut reading = bench.reading(&format!("{{\"model\":\"m\",\"prompt\":\"{}\"}}", "x".repeat(4_096)));
+    let mut wait = reading.prepare().expect("held");
+    bench.clock.advance(Duration::from_millis(50));
+    assert!(advance(&mut reading, &mut wait));
+    assert!(reading.prepare().is_none());
+    let routed = reading.decide().expect("routed");
+    assert_eq!(routed.decision().steps.wait, 50_000_000);
+    assert_eq!(routed.decision().outcome.lock().cached_tokens_predicted, 0, "nobody has seen this prompt");
+    routed.finish(Termination::Natural, None);
+}
+
+#[test]
 fn equal_prompts_are_held_for_the_window_and_go_to_one_endpoint() {
     let bench = bench(HELD);
     let body = |n: u32| format!("{{\"model\":\"m\",\"prompt\":\"{}\"}}", format!("{n:064}").repeat(8));

@@ -146,10 +146,12 @@ fn created(d: &mut Declared, decl: &Decl, need: &Need, row: &'static Row, faults
     Some(row.type_name.into())
 }
 
-/// A column for everything that is published.
+/// A column for everything that is published. Those of default producers come first: they tell what is, others what is to be, and whoever takes any
+/// column takes the first.
 pub(super) fn columns(d: &Declared) -> (Columns, ColumnTable) {
     let (mut columns, mut table) = (Columns::default(), ColumnTable::default());
-    for decl in &d.decls {
+    let (defaults, others): (Vec<&Decl>, Vec<&Decl>) = d.decls.iter().partition(|decl| decl.row.default_producer);
+    for decl in defaults.into_iter().chain(others) {
         for kind in decl.row.makes {
             let name = Arc::clone(&decl.name);
             match kind {

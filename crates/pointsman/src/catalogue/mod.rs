@@ -24,7 +24,8 @@ Examples:
 const SCHEMA_EXAMPLES: &str = "\
 Examples:
   pointsman schema > epp.schema.json
-  # in an editor with a YAML language server, as the first line of the document:
+  pointsman schema | jq .properties
+  # for a YAML language server, the first line of the document:
   # yaml-language-server: $schema=epp.schema.json";
 
 /// Which plugins to show.

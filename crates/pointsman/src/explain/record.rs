@@ -117,6 +117,9 @@ impl<'de> Deserialize<'de> for Scores {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Steps {
+    /// Zero in records of before it was kept.
+    #[serde(default)]
+    pub(crate) wait: f64,
     pub(crate) read: f64,
     pub(crate) resolve: f64,
     pub(crate) gather: f64,

@@ -43,6 +43,9 @@ pub(crate) fn render(record: &Record, signals: bool, paint: Paint) -> String {
         "read {:.1}, resolve {:.1}, gather {:.1}, schedule {:.1}, send {:.1} us",
         s.read, s.resolve, s.gather, s.schedule, s.send
     );
+    if s.wait > 0.0 {
+        line(&mut out, "held", &format!("{:.1} ms before the decision", s.wait / 1e3));
+    }
     line(&mut out, "steps", &steps);
     line(&mut out, "outcome", &outcome(record));
     out

@@ -119,6 +119,8 @@ pub struct ProfileRecord {
 /// Time each step took, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Steps {
+    /// Held before its decision: for a rendered prompt, or for others to be placed with.
+    pub wait: u64,
     /// From the last byte of the request to the request understood.
     pub read: u64,
     /// Objective, fairness, model rewrite, candidates.
@@ -132,7 +134,7 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// All steps together.
+    /// All steps of the decision together; what was waited for before is not among them.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.read + self.resolve + self.gather + self.schedule + self.send

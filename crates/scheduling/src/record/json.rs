@@ -50,8 +50,9 @@ impl Serialize for Shadowed {
 
 impl Serialize for Steps {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut o = s.serialize_map(Some(6))?;
+        let mut o = s.serialize_map(Some(7))?;
         for (name, nanos) in [
+            ("wait", self.wait),
             ("read", self.read),
             ("resolve", self.resolve),
             ("gather", self.gather),
