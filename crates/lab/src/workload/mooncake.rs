@@ -24,7 +24,7 @@ struct Line {
 
 /// One line, with its time in nanoseconds.
 pub(super) fn line(text: &str, _: usize) -> Result<(u64, Arrival), String> {
-    let line: Line = serde_json::from_str(text).map_err(|e| e.to_string())?;
+    let line: Line = serde_json::from_str(text).map_err(|e| json_fault(&e))?;
     let at = nanos(line.timestamp / 1e3).ok_or("timestamp is no time in milliseconds")?;
     let unit = line.block_tokens.unwrap_or(BLOCK_TOKENS);
     if unit == 0 || line.input_length > MOST || line.output_length > MOST {
@@ -44,4 +44,9 @@ pub(super) fn line(text: &str, _: usize) -> Result<(u64, Arrival), String> {
         lora: line.lora.map(Into::into),
     };
     Ok((at, arrival))
+}
+
+/// What is wrong, by column: the line is the trace's, not the parser's.
+fn json_fault(error: &serde_json::Error) -> String {
+    error.to_string().replace(" at line 1 column ", ", column ")
 }

@@ -73,6 +73,10 @@ fn sweep(text: &str) -> Result<(Axis, Vec<f64>), String> {
 
 /// Runs the race.
 pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
+    if let Some(list) = options.traffic.list() {
+        std::io::stdout().lock().write_all(list.as_bytes())?;
+        return Ok(Exit::Fine);
+    }
     let choices = options.policy.iter().map(|text| choice(text)).collect::<Result<Vec<_>, _>>()?;
     let plan = Plan {
         source: options.traffic.source(WITHOUT)?,

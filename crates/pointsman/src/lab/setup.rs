@@ -106,17 +106,16 @@ fn noise(text: &str) -> Result<f64, String> {
 }
 
 impl Traffic {
+    /// The list of workloads, where that is what was asked for.
+    pub(super) fn list(&self) -> Option<String> {
+        let line = |n: &pointsman_lab::workload::Named| format!("{}: {}\n    {}\n", n.name, n.doc, n.parameters);
+        (self.workload.as_deref() == Some("help")).then(|| NAMED.iter().map(line).collect())
+    }
+
     /// Where requests come from; `without` where nobody said.
     pub(super) fn source(&self, without: &str) -> Result<Source, Failure> {
         let source = match (&self.trace, &self.workload) {
             (Some(path), _) => Source::Fixed(Arc::new(files::trace(path)?)),
-            (None, Some(text)) if text == "help" => {
-                let list: Vec<String> =
-                    NAMED.iter().map(|n| format!("{}: {} ({})", n.name, n.doc, n.parameters)).collect();
-                return Err(Failure::usage("workloads are")
-                    .why(list.join("; "))
-                    .next("change what you like: --workload shared-prefix:groups=20,rate=8"));
-            }
             (None, text) => {
                 let spec = Spec::parse(text.as_deref().unwrap_or(without));
                 Source::Made(Box::new(

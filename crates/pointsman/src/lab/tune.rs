@@ -86,6 +86,10 @@ const WITHOUT: &str = "shared-prefix:groups=40,prompts=20,requests=300,rate=30";
 
 /// Searches, compares, prints.
 pub(crate) fn run(options: &Tune) -> Result<Exit, Failure> {
+    if let Some(list) = options.traffic.list() {
+        std::io::stdout().lock().write_all(list.as_bytes())?;
+        return Ok(Exit::Fine);
+    }
     let objective = Objective::from(options.objective);
     let whole = options.traffic.source(WITHOUT)?;
     let (train, test) = match (options.train_fraction, &whole) {
