@@ -41,6 +41,8 @@ pub struct Row {
     pub example: &'static str,
     /// Further entries of `plugins` that the example needs.
     pub example_needs: &'static [&'static str],
+    /// Entries of `schedulingProfiles` that the example needs.
+    pub example_profiles: &'static [&'static str],
     /// Makes an instance; `None` for a type that is known, not yet available.
     pub build: Option<fn(&mut Build<'_>) -> Instance>,
 }
@@ -64,6 +66,7 @@ impl Row {
             deprecated: None,
             example: "",
             example_needs: &[],
+            example_profiles: &[],
             build: None,
         }
     }
