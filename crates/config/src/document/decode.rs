@@ -103,7 +103,7 @@ fn wrong_kind(kind: &str, span: Span, root: &Node, faults: &mut Faults) {
     match kind {
         "ConfigMap" => {}
         "Secret" => {
-            fault.label("values of a Secret are not looked into: give the document itself");
+            fault.label("its `data` is base64, which is not looked into: give the document itself");
             return;
         }
         _ => {

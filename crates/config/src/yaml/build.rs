@@ -290,7 +290,8 @@ impl<'f> Builder<'f> {
         if self.wants_key() {
             let fault = self.faults.error(Code::KeyNotText, start, "", "a key must be text");
             // `{{ x }}` is a mapping whose key is a mapping.
-            if self.frames.last().is_some_and(|f| f.flow && f.start.end_column == start.column) {
+            let inner = matches!(kind, Container::Mapping { .. });
+            if inner && self.frames.last().is_some_and(|f| f.flow && f.start.end_column == start.column) {
                 fault.label(remedy::TEMPLATE);
             }
             return None;
