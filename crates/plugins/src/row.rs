@@ -70,6 +70,17 @@ impl Row {
             build: None,
         }
     }
+
+    /// The example: an entry of `plugins` for the type, and those that it needs beside it.
+    #[must_use]
+    pub fn example_entries(&self) -> String {
+        let mut out = format!("- type: {}\n", self.type_name);
+        if !self.example.is_empty() {
+            out.push_str(&format!("  parameters: {}\n", self.example));
+        }
+        out.extend(self.example_needs.iter().map(|need| format!("- {need}\n")));
+        out
+    }
 }
 
 /// One of the gauges that engines show.

@@ -14,7 +14,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::{STAGES, nobody_decodes};
+use super::{STAGE_PLUGINS, STAGES, nobody_decodes};
 use crate::build::{Build, Instance};
 use crate::hooks::disagg_headers_handler::DisaggHeadersHandler;
 use crate::row::{Kind, Need, Row, Stability};
@@ -202,7 +202,7 @@ pub const ROW: Row = Row {
     ],
     needs: &[Need::required(DataKind::PrefixMatch), Need::required(DataKind::TokenizedPrompt)],
     example: "{deciders: {prefill: prefix-based-pd-decider}}",
-    example_needs: &["type: prefix-based-pd-decider", "type: decode-filter", "type: prefill-filter"],
+    example_needs: STAGE_PLUGINS,
     example_profiles: STAGES,
     build: Some(build),
     ..Row::new(

@@ -9,6 +9,13 @@ pub mod single_profile_handler;
 use pointsman_core::{DropReason, ErrorCode, Refusal};
 use pointsman_scheduling::Stages;
 
+/// Plugins that two stages need, for examples.
+const STAGE_PLUGINS: &[&str] = &[
+    "{type: prefix-based-pd-decider, parameters: {nonCachedTokens: 256}}",
+    "type: decode-filter",
+    "type: prefill-filter",
+];
+
 /// Profiles of two stages, for examples.
 const STAGES: &[&str] = &[
     "{name: decode, plugins: [{pluginRef: decode-filter}]}",

@@ -139,7 +139,7 @@ fn stability(row: &Row) -> &'static str {
 
 /// An entry of `plugins` that uses the type, with what it needs beside it.
 fn example(row: &Row) -> String {
-    let mut out = entries(row);
+    let mut out = row.example_entries();
     if !row.example_profiles.is_empty() {
         let profiles: String = row.example_profiles.iter().map(|p| format!("- {p}\n")).collect();
         out = format!("plugins:\n{out}schedulingProfiles:\n{profiles}");
@@ -147,22 +147,9 @@ fn example(row: &Row) -> String {
     out
 }
 
-/// The entries of `plugins` of the example.
-fn entries(row: &Row) -> String {
-    let mut out = format!("- type: {}\n", row.type_name);
-    if !row.example.is_empty() {
-        out.push_str(&format!("  parameters: {}\n", row.example));
-    }
-    out.extend(row.example_needs.iter().map(|need| format!("- {need}\n")));
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::checked;
-    use pointsman_plugins::DefaultProfile;
-    use std::sync::Arc;
 
     #[test]
     fn every_type_stands_in_one_section() {
@@ -170,97 +157,5 @@ mod tests {
         for row in TABLE {
             assert_eq!(listed.iter().filter(|name| **name == row.type_name).count(), 1, "{}", row.type_name);
         }
-    }
-
-    /// A plugin that reads what another one of `row`'s type makes.
-    fn reader(row: &Row) -> Option<&'static Row> {
-        let reads = |other: &&Row| {
-            other.kinds.contains(&Kind::Scorer)
-                && other.build.is_some()
-                && other.example.is_empty()
-                && other.deprecated.is_none()
-                && other.needs.iter().any(|need| row.makes.contains(&need.kind))
-        };
-        TABLE.iter().find(reads)
-    }
-
-    /// The source whose pages an extractor reads.
-    fn source_of(extractor: &str) -> &'static str {
-        match extractor {
-            "models-data-extractor" => "models-data-source",
-            "dcgm-extractor" => "dcgm-data-source",
-            "multicluster-metrics-extractor" => "multicluster-metrics-data-source",
-            "topology-extractor" => "endpoint-notification-source",
-            _ => "metrics-data-source",
-        }
-    }
-
-    /// The example in the smallest document that uses it.
-    fn document(row: &Row) -> String {
-        let name = row.type_name;
-        let mut out = format!("plugins:\n{}", entries(row));
-        let mut members = Vec::new();
-        let mut profiles: String = row.example_profiles.iter().map(|p| format!("- {p}\n")).collect();
-        let mut rest = String::new();
-        let is = |kind| row.kinds.contains(&kind);
-        let steps = [Kind::Filter, Kind::Scorer, Kind::Picker];
-        if steps.iter().any(|k| is(*k)) {
-            members.push(name);
-        }
-        if let Some(reader) = reader(row).filter(|_| is(Kind::Producer)) {
-            out.push_str(&format!("- type: {}\n", reader.type_name));
-            members.push(reader.type_name);
-        }
-        if is(Kind::Decider) {
-            let stage = if name.contains("multimodal") { "encode" } else { "prefill" };
-            out.push_str(&format!(
-                "- {{type: disagg-profile-handler, parameters: {{deciders: {{{stage}: {name}}}}}}}\n"
-            ));
-            profiles = format!("- {{name: decode, plugins: []}}\n- {{name: {stage}, plugins: []}}\n");
-        }
-        if is(Kind::Parser) {
-            rest.push_str(&format!("requestHandler: {{parsers: [{{pluginRef: {name}}}]}}\n"));
-        }
-        if is(Kind::Discovery) {
-            rest.push_str(&format!("dataLayer: {{discovery: {{pluginRef: {name}}}}}\n"));
-        }
-        let extractor = TABLE.iter().map(|r| (r, r.type_name)).find(|(r, t)| {
-            r.kinds.contains(&Kind::Extractor)
-                && !is(Kind::Producer)
-                && (*t == name || source_of(t) == name || row.example_needs.iter().any(|n| n.ends_with(t)))
-        });
-        if let Some((_, extractor)) = extractor {
-            let source = source_of(extractor);
-            for declared in [source, extractor] {
-                if !out.contains(&format!("type: {declared}\n")) {
-                    out.push_str(&format!("- type: {declared}\n"));
-                }
-            }
-            rest.push_str(&format!(
-                "dataLayer: {{sources: [{{pluginRef: {source}, extractors: [{{pluginRef: {extractor}}}]}}]}}\n"
-            ));
-        }
-        if profiles.is_empty() {
-            let members = members.iter().map(|m| format!("{{pluginRef: {m}}}")).collect::<Vec<_>>().join(", ");
-            profiles = format!("- {{name: default, plugins: [{members}]}}\n");
-        }
-        format!("{out}schedulingProfiles:\n{profiles}{rest}")
-    }
-
-    #[test]
-    fn the_example_of_every_available_type_can_be_used_without_a_word() {
-        let mut wrong = String::new();
-        for row in TABLE.iter().filter(|row| row.build.is_some()) {
-            let document = document(row);
-            let (compiled, faults) = checked(document.as_bytes(), true, DefaultProfile::Epp, Arc::default());
-            let deprecated = |f: &pointsman_config::Fault| {
-                row.deprecated.is_some() && f.code == pointsman_config::Code::DeprecatedType
-            };
-            if compiled.is_none() || !faults.iter().all(deprecated) {
-                let told = pointsman_config::render("example", &document, &faults, false);
-                wrong.push_str(&format!("{}\n{document}\n{told}\n", row.type_name));
-            }
-        }
-        assert!(wrong.is_empty(), "{wrong}");
     }
 }
