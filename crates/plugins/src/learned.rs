@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use pointsman_fleet::{Endpoint, Snapshot};
 use std::any::Any;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -51,6 +51,12 @@ impl LearnedStates {
     /// Lets every state follow the fleet.
     pub fn refresh(&self, fleet: &Snapshot) {
         self.all().iter().for_each(|s| s.refresh(fleet));
+    }
+
+    /// Types and names of which something is kept.
+    #[must_use]
+    pub fn kept(&self) -> HashSet<(&'static str, Arc<str>)> {
+        self.0.lock().keys().cloned().collect()
     }
 
     /// Lets go of what no longer has a plugin: `stays` says of which type and name it is kept.

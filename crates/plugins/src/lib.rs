@@ -15,6 +15,7 @@ pub mod deciders;
 pub mod filters;
 #[doc(hidden)]
 pub mod fuzzing;
+mod header_names;
 pub mod hooks;
 pub mod learned;
 mod lru;

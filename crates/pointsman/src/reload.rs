@@ -40,19 +40,24 @@ impl Reloader {
     /// Follows the file, where that is wanted.
     pub(crate) fn start(pool: &Arc<Pool>, sources: &Arc<Sources>, origin: Origin) -> Self {
         let reloader = Self { pool: Arc::clone(pool), sources: Arc::clone(sources), origin: Arc::new(origin) };
-        if let Some(file) = reloader.origin.file.clone().filter(|_| reloader.origin.watch) {
-            tokio::spawn(reloader.clone().follow(file));
+        match reloader.origin.file.clone() {
+            Some(file) if reloader.origin.watch => drop(tokio::spawn(reloader.clone().follow(file))),
+            None if reloader.origin.watch => {
+                tracing::warn!("--watch-config-file has nothing to follow: the configuration came from no file");
+            }
+            _ => {}
         }
         reloader
     }
 
     async fn follow(self, file: PathBuf) {
         let path = file.clone();
-        let look = move || read(&path).map(|(_, bytes)| bytes).map_err(|e| std::io::Error::other(e.to_string()));
+        let look = move || read_again(&path).map_err(std::io::Error::other);
         let mut follower = Follower::new(look, &self.origin.document);
         loop {
             let unreadable = |error: &std::io::Error| {
                 tracing::warn!(file = %file.display(), %error, "the configuration file cannot be read; the configuration stays as it is");
+                self.pool.refuse_reload(error.to_string());
             };
             let document = follower.changed(unreadable).await;
             self.put_in_force(document).await;
@@ -65,10 +70,13 @@ impl Reloader {
             tracing::info!("there is no configuration file to read again");
             return;
         };
-        let found = tokio::task::spawn_blocking(move || read(&file)).await;
+        let found = tokio::task::spawn_blocking(move || read_again(&file)).await;
         match found {
-            Ok(Ok((_, document))) => self.put_in_force(document).await,
-            Ok(Err(error)) => tracing::error!(%error, "the configuration stays as it is"),
+            Ok(Ok(document)) => self.put_in_force(document).await,
+            Ok(Err(error)) => {
+                tracing::error!(%error, "the configuration stays as it is");
+                self.pool.refuse_reload(error.to_string());
+            }
             Err(error) => tracing::error!(%error, "the configuration stays as it is"),
         }
     }
@@ -85,6 +93,7 @@ impl Reloader {
         if document.iter().all(u8::is_ascii_whitespace) {
             // At the start an empty file means the default; later it is most likely one that somebody is still writing.
             tracing::error!(file = name, "the configuration file is empty; the configuration stays as it is");
+            self.pool.refuse_reload("the file is empty".to_owned());
             return;
         }
         let mut faults = Faults::new();
@@ -125,6 +134,15 @@ impl Reloader {
     }
 }
 
+/// What the file holds now. One that is no file any more, such as a pipe, may never end.
+fn read_again(file: &Path) -> Result<Vec<u8>, String> {
+    let whole = || std::fs::metadata(file).map_or(true, |found| found.is_file());
+    if !whole() {
+        return Err(format!("{} is not a regular file", file.display()));
+    }
+    read(file).map(|(_, bytes)| bytes).map_err(|e| e.to_string())
+}
+
 /// Scores the profiles of `file` beside those in force.
 pub(crate) fn shadow(
     pool: &Pool,
@@ -139,7 +157,13 @@ pub(crate) fn shadow(
         let text = render(&name, &String::from_utf8_lossy(&bytes), &faults, Paint::stderr().is_on());
         std::io::stderr().write_all(text.as_bytes())?;
     }
-    if taken {
+    if let Some(blind) = taken {
+        for name in blind {
+            tracing::warn!(
+                plugin = &*name,
+                "the shadow's plugin learns nothing: the configuration in force has none of that type and name"
+            );
+        }
         Ok(())
     } else {
         Err(Failure::new(format!("the shadow configuration {name} cannot be used")).exit(Exit::No))

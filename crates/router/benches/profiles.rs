@@ -78,7 +78,7 @@ fn profiles(c: &mut Criterion) {
         measure(c, "profiles/12-scorers-8-filters", &pool_of(WIDE, endpoints, RECORD_BYTES), endpoints);
         measure(c, "profiles/default", &pool(endpoints), endpoints);
         let shadowed = pool(endpoints);
-        assert!(shadowed.shadow(b"", false, DefaultProfile::Serve, &mut Faults::new()));
+        assert!(shadowed.shadow(b"", false, DefaultProfile::Serve, &mut Faults::new()).is_some());
         measure(c, "profiles/default-and-shadow", &shadowed, endpoints);
     }
 }

@@ -236,6 +236,10 @@ fn timed(mut compiled: Compiled, metrics: &Metrics) -> Compiled {
     for h in &mut compiled.hooks {
         h.timing = time("PreRequest", &h.type_name, &h.name);
     }
+    let plugins = &compiled.plugins;
+    metrics.retain_plugins(|type_name, name| {
+        plugins.iter().any(|p| *p.name == *name && (type_name.is_empty() || p.type_name == type_name))
+    });
     metrics.follow_prefix(&compiled.prefix);
     compiled
 }

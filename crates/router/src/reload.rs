@@ -111,6 +111,14 @@ impl Pool {
         reloaded
     }
 
+    /// Notes that a document could not be had, and why. The one before stays in force.
+    pub fn refuse_reload(&self, why: String) {
+        let mut last = self.reloads.last.lock();
+        self.reloads.counted.get_or_create(&Result { result: "refused" }).inc();
+        let at_unix_ms = self.clock.unix_millis();
+        *last = Some(LastReload { at_unix_ms, result: "refused", changes: Vec::new(), error: Some(why) });
+    }
+
     fn try_reload(
         &self,
         before: &Active,

@@ -144,3 +144,24 @@ impl Located<'_> {
         Refusal::no_endpoints()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_item_is_there_once_in_order_and_in_one_pass() {
+        let features: Vec<Feature> = (0..200_000_u32)
+            .map(|n| Feature {
+                modality: if n % 2 == 0 { "image".into() } else { "audio".into() },
+                hash: (n % 50_000).to_string(),
+                offset: 0,
+                length: 1,
+            })
+            .collect();
+        let items = distinct(&features);
+        let want: Vec<u64> = features[..50_000].iter().map(|f| xxh64(f.hash.as_bytes())).collect();
+        assert_eq!(items.iter().map(|i| i.hash).collect::<Vec<_>>(), want);
+        assert_eq!((&*items[0].modality, &*items[49_999].modality), ("image", "audio"));
+    }
+}

@@ -7,7 +7,7 @@
 use crate::pool::Pool;
 use pointsman_config::Faults;
 use pointsman_core::Nanos;
-use pointsman_plugins::{Compiled, DefaultProfile};
+use pointsman_plugins::{Compiled, DefaultProfile, NamedPlugin};
 use pointsman_scheduling::record::Shadowed;
 use pointsman_scheduling::{Candidate, Cycle, Facts, PrefixMatch, Request, Scope};
 use prometheus_client::encoding::EncodeLabelSet;
@@ -120,7 +120,9 @@ impl Shadow {
         };
         self.counts.decided(agreement);
         let tokens = request.prompt_tokens();
-        let held = facts.any::<PrefixMatch>().and_then(|p| p.get(pick as usize)).map_or(0, |p| p.tokens(tokens));
+        // Both choices are measured alike: by what the configuration in force knows, where it looks at prefixes.
+        let known = told.any::<PrefixMatch>().or_else(|| facts.any());
+        let held = known.and_then(|p| p.get(pick as usize)).map_or(0, |p| p.tokens(tokens));
         for (sums, (candidate, cached)) in self.counts.at.iter().zip([(live, cached), (pick, held)]) {
             let c: &Candidate<'_> = &all.all[candidate as usize];
             let values = [cached as f64, c.waiting().unwrap_or(0.0), c.running().unwrap_or(0.0), c.in_flight as f64];
@@ -137,17 +139,24 @@ impl Shadow {
 }
 
 impl Pool {
-    /// Scores the profiles of `document` on every request from now on, without effect. `false` when the document has faults.
+    /// Scores the profiles of `document` on every request from now on, without effect. `None` when the document has faults; else
+    /// the plugins of which nobody learns anything, since those in force have none of that type and name.
     pub fn shadow(
         &self,
         document: &[u8],
         allow_experimental: bool,
         default: DefaultProfile,
         faults: &mut Faults,
-    ) -> bool {
-        let Some(compiled) = self.recompile(document, allow_experimental, default, faults) else { return false };
+    ) -> Option<Vec<Arc<str>>> {
+        let known = self.states.kept();
+        let compiled = self.recompile(document, allow_experimental, default, faults)?;
+        let blind = |p: &&NamedPlugin| {
+            let key = (p.type_name, Arc::clone(&p.name));
+            !known.contains(&key) && self.states.kept().contains(&key)
+        };
+        let blind = compiled.plugins.iter().filter(blind).map(|p| Arc::clone(&p.name)).collect();
         self.shadow.store(Some(Arc::new(Shadow { compiled, counts: Arc::clone(&self.shadow_counts) })));
-        true
+        Some(blind)
     }
 
     /// How often the shadow profiles would have chosen otherwise, and what was known of the endpoints; `None` without any.

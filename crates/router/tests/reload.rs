@@ -172,7 +172,7 @@ fn shadow_profiles_are_compared_and_have_no_effect() {
     // Made with the pool, so that no request looks for them.
     let series = |name: &str| bench.page().lines().filter(|l| l.starts_with(name)).count();
     assert_eq!((series("pointsman_shadow_decisions_total{"), series("pointsman_shadow_chosen_total{")), (4, 8));
-    assert!(bench.pool.shadow(SHADOW.as_bytes(), true, DefaultProfile::Epp, &mut Faults::new()));
+    assert!(bench.pool.shadow(SHADOW.as_bytes(), true, DefaultProfile::Epp, &mut Faults::new()).is_some());
     let first = bench.prompt(&prompt(1)).expect("routed");
     let home = served(&first);
     first.finish(Termination::Natural, None);
@@ -198,7 +198,7 @@ fn shadow_profiles_are_compared_and_have_no_effect() {
 fn a_shadow_with_faults_is_not_taken() {
     let bench = fleet();
     let mut faults = Faults::new();
-    assert!(!bench.pool.shadow(b"plugins: 7", true, DefaultProfile::Epp, &mut faults));
+    assert!(!bench.pool.shadow(b"plugins: 7", true, DefaultProfile::Epp, &mut faults).is_some());
     assert!(faults.errors() > 0 && bench.pool.shadow_report().is_none());
 }
 
@@ -240,4 +240,43 @@ fn block_sizes_are_compared_as_they_are_declared() {
     let bench = bench(&["a", "b"], DefaultProfile::Epp, &with(64, None));
     assert!(matches!(reload(&bench.pool, &with(128, Some(128))), Reloaded::Applied { .. }));
     assert!(matches!(reload(&bench.pool, &with(256, Some(128))), Reloaded::Refused(_)));
+}
+
+#[test]
+fn a_file_that_cannot_be_had_is_told_and_changes_nothing() {
+    let bench = fleet();
+    bench.pool.refuse_reload("the file is empty".to_owned());
+    let last = bench.pool.last_reload().expect("noted");
+    assert_eq!((last.result, last.error.as_deref()), ("refused", Some("the file is empty")));
+    assert!(bench.page().contains("pointsman_config_reloads_total{result=\"refused\"} 1"), "{}", bench.page());
+    assert_eq!(bench.pool.active().version, 1);
+}
+
+#[test]
+fn series_of_plugins_go_with_them() {
+    let bench = fleet();
+    let named = |name: &str| format!("plugins:\n- {{type: queue-scorer, name: {name}}}\n");
+    for n in 0..20 {
+        assert!(matches!(reload(&bench.pool, &named(&format!("q{n}"))), Reloaded::Applied { .. }));
+        bench.prompt(&prompt(n)).expect("routed").finish(Termination::Natural, None);
+    }
+    let page = bench.page();
+    assert!(page.contains("plugin_name=\"q19\"") && !page.contains("plugin_name=\"q18\""), "{page}");
+}
+
+#[test]
+fn a_shadow_measures_both_choices_alike_and_names_what_learns_nothing() {
+    let bench = fleet();
+    let only_queues = "plugins: [{type: queue-scorer}]\n";
+    let blind = bench.pool.shadow(only_queues.as_bytes(), true, DefaultProfile::Epp, &mut Faults::new());
+    assert_eq!(blind.expect("taken"), Vec::<std::sync::Arc<str>>::new());
+    expected(&bench, 1);
+    assert!(expected(&bench, 1) > 0);
+    let report = bench.pool.shadow_report().expect("a report");
+    if report["different"] == 0 && report["tied"] == 0 {
+        assert_eq!(report["mean"]["live"], report["mean"]["shadow"], "{report}");
+    }
+    let own = "plugins:\n- {type: approx-prefix-cache-producer, name: mine}\n- type: prefix-cache-scorer\n  parameters: {prefixMatchInfoProducerName: mine}\n";
+    let blind = bench.pool.shadow(own.as_bytes(), true, DefaultProfile::Epp, &mut Faults::new()).expect("taken");
+    assert_eq!(blind.iter().map(|n| &**n).collect::<Vec<_>>(), ["mine"]);
 }

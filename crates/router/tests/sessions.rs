@@ -192,7 +192,7 @@ fn a_shadow_neither_ends_nor_moves_nor_keeps_a_session() {
     let mut faults = Faults::new();
     let document = shadow(&format!("{hide}{short}"));
     assert!(
-        bench.pool.shadow(document.as_bytes(), true, DefaultProfile::Epp, &mut faults),
+        bench.pool.shadow(document.as_bytes(), true, DefaultProfile::Epp, &mut faults).is_some(),
         "{:?}",
         faults.iter().collect::<Vec<_>>()
     );
@@ -206,7 +206,7 @@ fn a_shadow_neither_ends_nor_moves_nor_keeps_a_session() {
     let open = shadow(
         "- {type: label-selector-filter, name: hide, parameters: {}}\n- {type: session-affinity-filter, parameters: {strategy: session_id}}\n",
     );
-    assert!(bench.pool.shadow(open.as_bytes(), true, DefaultProfile::Epp, &mut Faults::new()));
+    assert!(bench.pool.shadow(open.as_bytes(), true, DefaultProfile::Epp, &mut Faults::new()).is_some());
     bench.ready("a", false);
     assert_eq!(bench.goes("4", "alice"), "b");
     bench.ready("a", true);
@@ -222,7 +222,7 @@ fn a_shadow_that_is_the_same_never_differs() {
     );
     let bench = bench(&format!("{agent}\n- type: agent-identity"));
     let mut faults = Faults::new();
-    assert!(bench.pool.shadow(config.as_bytes(), true, DefaultProfile::Epp, &mut faults));
+    assert!(bench.pool.shadow(config.as_bytes(), true, DefaultProfile::Epp, &mut faults).is_some());
     bench.prefer("a");
     let agent = ("x-session-affinity", "me");
     let first = bench.send("1", agent);

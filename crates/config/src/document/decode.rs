@@ -9,6 +9,9 @@ use crate::fault::{Code, Faults, listed, quote};
 use crate::read::{self, Fields};
 use crate::yaml::{self, MAX_BYTES, Node, Span};
 
+/// Beyond it, a few weights have no finite sum.
+const MAX_WEIGHT: f64 = 1e100;
+
 const FIELDS: &[&str] = &[
     "apiVersion",
     "kind",
@@ -215,6 +218,19 @@ fn profile_plugin(node: &Node, path: &str, faults: &mut Faults) -> Option<Plugin
             format!("{path}.weight"),
             format!("weight 0 switches {} off", quote(&reference.name)),
         );
+    }
+    if let (Some(_), Some(span)) = (weight.filter(|w| w.abs() > MAX_WEIGHT), weight_span) {
+        faults
+            .error(
+                Code::OutOfRange,
+                span,
+                format!("{path}.weight"),
+                format!(
+                    "weight of {} is out of range: sums of such weights are no numbers any more",
+                    quote(&reference.name)
+                ),
+            )
+            .label(format!("at most {MAX_WEIGHT:e}; only ratios of weights matter"));
     }
     Some(PluginRef { reference, weight, weight_span })
 }

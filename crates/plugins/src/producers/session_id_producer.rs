@@ -4,6 +4,7 @@
 //! blank or absent means no session. Exactly one of the two must be set. Source: plugin specification 9.8.
 
 use crate::build::{Build, Instance};
+use crate::header_names::{Use, header_name};
 use crate::row::{Kind, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_core::Nanos;
@@ -77,7 +78,7 @@ fn build(b: &mut Build<'_>) -> Instance {
             b.fault("headerName", ONE_OF);
             return Instance::default();
         }
-        (header, "") => From::Header(header.to_ascii_lowercase().into()),
+        (_, "") => From::Header(header_name(b, b.params, "headerName", Use::Read).into()),
         ("", cookie) => From::Cookie(cookie.into()),
         _ => {
             b.fault("cookieName", ONE_OF);

@@ -5,6 +5,7 @@
 //! answered 400. Source: plugin specification 8, disaggregation specification 2.4.
 
 use crate::build::{Build, Instance};
+use crate::header_names::{Use, header_name};
 use crate::row::{Kind, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_core::{ErrorCode, Refusal};
@@ -76,7 +77,7 @@ pub const ROW: Row = Row {
 
 fn build(b: &mut Build<'_>) -> Instance {
     let handler = HeaderProfileHandler {
-        header: b.params.str("headerName").to_ascii_lowercase().into(),
+        header: header_name(b, b.params, "headerName", Use::Read).into(),
         default: b.params.str("defaultProfile").into(),
         profiles: b.profiles.to_vec(),
     };

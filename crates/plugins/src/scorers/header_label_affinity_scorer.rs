@@ -3,6 +3,7 @@
 //! An absent or empty header equals nothing. Source: plugin specification 6.
 
 use crate::build::{Build, Instance};
+use crate::header_names::{Use, header_name};
 use crate::row::{Kind, Row, Stability};
 use pointsman_config::{Param, ParamKind};
 use pointsman_scheduling::{Cycle, Scope, Scorer};
@@ -43,13 +44,15 @@ pub const ROW: Row = Row {
 
 fn build(b: &mut Build<'_>) -> Instance {
     let params = b.params;
-    for param in ["headerName", "labelKey"] {
-        if params.given(param) && params.str(param).is_empty() {
-            b.fault(param, &format!("`{param}` must not be empty"));
-        }
+    if params.given("labelKey") && params.str("labelKey").is_empty() {
+        b.fault("labelKey", "`labelKey` must not be empty");
     }
     Instance::scorer(HeaderLabelAffinityScorer {
-        header: params.str("headerName").to_ascii_lowercase(),
+        header: if params.given("headerName") {
+            header_name(b, params, "headerName", Use::Read)
+        } else {
+            String::new()
+        },
         label: params.str("labelKey").to_owned(),
     })
 }

@@ -10,6 +10,7 @@ mod store;
 mod token;
 
 use crate::build::{Build, Instance};
+use crate::header_names::{Use, header_name};
 use crate::learned::{DUMPED, Learned};
 use pointsman_config::{Param, ParamKind, Params};
 use pointsman_core::{EndpointName, xxh64};
@@ -227,7 +228,16 @@ pub(crate) fn build(b: &mut Build<'_>) -> Arc<SessionAffinity> {
     let params = b.params;
     let state: Arc<State> = b.learned(State::default);
     let config = |name, rows| params.object(name).cloned().unwrap_or_else(|| Params::defaults(rows));
-    let strategy = if params.str("strategy") == "session_id" {
+    let by_id = params.str("strategy") == "session_id";
+    let (idle, other) = if by_id {
+        ("encodedEndpointHeaderConfig", "encoded_endpoint_header")
+    } else {
+        ("sessionIdConfig", "session_id")
+    };
+    if params.given(idle) {
+        b.warning(idle, &format!("`{idle}` has an effect only with `strategy: {other}`"));
+    }
+    let strategy = if by_id {
         session_id(b, &config("sessionIdConfig", SESSION_ID))
     } else {
         encoded(b, &config("encodedEndpointHeaderConfig", ENCODED))
@@ -248,10 +258,7 @@ pub(crate) fn instance(affinity: Arc<SessionAffinity>) -> Instance {
 }
 
 fn encoded(b: &mut Build<'_>, config: &Params) -> Strategy {
-    let name = config.str("header").to_ascii_lowercase();
-    if name.is_empty() {
-        b.fault_in(config, "header", "`header` must not be empty");
-    }
+    let name = header_name(b, config, "header", Use::Set);
     let key = Some(config.str("sealingKey")).filter(|_| config.given("sealingKey"));
     if key.is_some_and(|key| key.len() < 16) {
         b.fault_in(config, "sealingKey", "`sealingKey` must have 16 bytes or more");
@@ -280,7 +287,7 @@ fn source(b: &mut Build<'_>, source: &Params) -> Option<Source> {
                     &format!("`producer` goes with `attribute`, not with the header `{header}`"),
                 );
             }
-            Some(Source::Header(header.to_ascii_lowercase()))
+            Some(Source::Header(header_name(b, source, "header", Use::Read)))
         }
         (true, false) => text(b, source).map(Source::Text),
         _ => {

@@ -87,7 +87,11 @@ fn configuration(options: &Epp, states: Arc<LearnedStates>) -> Result<Option<(Co
     if compiled.discovery.is_none() {
         return Err(Failure::new("Kubernetes discovery is not available yet")
             .why(format!("{file} has no dataLayer.discovery, so endpoints would come from the cluster"))
-            .next("declare a file-discovery plugin and name it in dataLayer.discovery.pluginRef, or use `pointsman serve --endpoints`"));
+            .next(if options.preset.is_some() {
+                "print the preset (`pointsman preset NAME > epp.yaml`), declare a file-discovery plugin in it and name that in dataLayer.discovery.pluginRef, then use --config-file; or use `pointsman serve --endpoints`"
+            } else {
+            "declare a file-discovery plugin and name it in dataLayer.discovery.pluginRef, or use `pointsman serve --endpoints`"
+            }));
     }
     let origin = Origin {
         file: options.config_file.clone(),

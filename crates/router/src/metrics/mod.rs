@@ -153,6 +153,10 @@ impl Metrics {
         self.scheduler.plugin_timing(point, type_name, name)
     }
 
+    pub(crate) fn retain_plugins(&self, in_use: impl Fn(&str, &str) -> bool) {
+        self.scheduler.retain_plugins(in_use);
+    }
+
     pub(crate) fn count_nan_of(&self, name: &Arc<str>, counter: &Arc<AtomicU64>) {
         self.scheduler.count_nan_of(name, counter);
     }

@@ -49,6 +49,8 @@ fn fast() -> Histogram {
 pub(super) struct SchedulerMetrics {
     e2e: Histogram,
     plugins: Family<Plugin, Histogram, fn() -> Histogram>,
+    /// Of which of them there are series.
+    timed: Mutex<HashSet<Plugin>>,
     poll_errors: Family<Source, Counter>,
     extract_errors: Family<Extraction, Counter>,
     nan: Family<Scorer, Gauge<i64>>,
@@ -60,6 +62,7 @@ impl SchedulerMetrics {
         let m = Self {
             e2e: fast(),
             plugins: Family::new_with_constructor(fast),
+            timed: Mutex::default(),
             poll_errors: Family::default(),
             extract_errors: Family::default(),
             nan: Family::default(),
@@ -110,7 +113,27 @@ impl SchedulerMetrics {
 
     pub(super) fn plugin_timing(&self, extension_point: &'static str, type_name: &str, name: &str) -> Arc<dyn Timing> {
         let labels = Plugin { extension_point, plugin_type: type_name.to_owned(), plugin_name: name.to_owned() };
-        Arc::new(Timed(self.plugins.get_or_create_owned(&labels)))
+        let series = self.plugins.get_or_create_owned(&labels);
+        self.timed.lock().insert(labels);
+        Arc::new(Timed(series))
+    }
+
+    /// Lets go of the series of plugins that are no more: `in_use` says of which type and name they stay.
+    pub(super) fn retain_plugins(&self, in_use: impl Fn(&str, &str) -> bool) {
+        self.timed.lock().retain(|labels| {
+            let stays = in_use(&labels.plugin_type, &labels.plugin_name);
+            if !stays {
+                self.plugins.remove(labels);
+            }
+            stays
+        });
+        self.nan_sources.lock().retain(|name, _| {
+            let stays = in_use("", name);
+            if !stays {
+                self.nan.remove(&Scorer { plugin_name: name.to_string() });
+            }
+            stays
+        });
     }
 
     pub(super) fn count_nan_of(&self, name: &Arc<str>, counter: &Arc<AtomicU64>) {
