@@ -12,7 +12,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-use crate::fault::{Code, Faults, nearest, quote};
+use crate::fault::{Code, Faults, did_you_mean, nearest, quote};
 use crate::read;
 use crate::yaml::{self, Key, MAX_BYTES, Node, Span, Value};
 
@@ -217,7 +217,7 @@ fn ignored(entries: &[(Key, Node)], path: &str, known: &[&str], faults: &mut Fau
             format!("field {} is unknown and ignored", quote(&key.text)),
         );
         if advise && let Some(near) = nearest(&key.text, known.iter().copied()) {
-            fault.label(format!("did you mean `{near}`?"));
+            fault.label(did_you_mean(&key.text, near));
         }
     }
 }

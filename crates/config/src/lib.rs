@@ -42,7 +42,7 @@ pub mod units;
 pub mod yaml;
 
 pub use document::{Decoded, Document};
-pub use fault::{Code, Fault, Faults, Severity, nearest, nearest_few, render};
+pub use fault::{Code, Fault, Faults, Severity, did_you_mean, nearest, nearest_few, render};
 pub use params::{Param, ParamKind, ParamValue, Params};
 pub use registry::{Checked, Kind, Registry, Stability, TypeInfo, check};
 pub use yaml::{Node, Span, Value};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::document::Reference;
-use crate::fault::{Code, Faults, listed, nearest, quote};
+use crate::fault::{Code, Faults, did_you_mean, listed, nearest, quote};
 use crate::units::{Quantity, parse_duration};
 use crate::yaml::{self, Key, Node, Span, Value, yaml11_bool};
 
@@ -131,16 +131,25 @@ pub(crate) fn short(key: &str) -> &str {
     if key.len() > 80 { "..." } else { key }
 }
 
-/// Reports a key that is not known.
-pub(crate) fn unknown(code: Code, key: &Key, path: &str, known: &[&str], faults: &mut Faults) {
+/// Reports a key that is not known. Returns the known one that was likely meant.
+pub(crate) fn unknown<'k>(
+    code: Code,
+    key: &Key,
+    path: &str,
+    known: &[&'k str],
+    faults: &mut Faults,
+) -> Option<&'k str> {
     let what = if code == Code::UnknownParameter { "unknown parameter" } else { "unknown field" };
     // Comparing names takes time; what would not be shown needs no advice.
     let near = if faults.is_full() { None } else { nearest(&key.text, known.iter().copied()) };
     let fault = faults.error(code, key.span, path, format!("{what} {}", quote(&key.text)));
+    let glued = key.text.split_once(':').map(|(name, _)| name).filter(|name| known.contains(name));
     match near {
-        Some(near) => fault.label(format!("did you mean `{near}`?")),
+        _ if glued.is_some() => fault.label("write a space after the colon"),
+        Some(near) => fault.label(did_you_mean(&key.text, near)),
         None => fault.label(format!("known are: {}", listed(known.iter().copied()))),
     };
+    near
 }
 
 /// Reports a value of the wrong type.

@@ -9,7 +9,7 @@ use crate::parsers::Claims;
 use crate::producers::approx_prefix_cache_producer::ApproxPrefixCacheProducer;
 use crate::producers::mm_embeddings_cache_producer::MmEmbeddingsCacheProducer;
 use crate::producers::token_producer::render::Render;
-use pointsman_config::{Code, Faults, Params, Span, nearest};
+use pointsman_config::{Code, Faults, Params, Span, did_you_mean, nearest};
 use pointsman_scheduling::{
     Admitter, Batcher, ColumnId, DataKind, Decider, EncoderMatch, Fact, Filter, Hooks, InFlightTokens,
     LatencyPrediction, Picker, PrefixMatch, Producer, ProfileHandler, RequestHook, ResponseHook, Scorer, TextId,
@@ -182,8 +182,12 @@ impl Build<'_> {
         self.fault_in(self.params, param, message);
     }
 
-    /// The same of a parameter of `params`, an object somewhere among this instance's.
+    /// The same of a parameter of `params`, an object somewhere among this instance's. Rules are about several parameters at once, so that nothing is said
+    /// while one of the instance's has an error of its own: a default stands in its place.
     pub fn fault_in(&mut self, params: &Params, param: &str, message: &str) {
+        if !self.params.is_sound() {
+            return;
+        }
         let span: Span = params.span(param);
         let path = params.path(param);
         self.faults.error(Code::ParameterRule, span, path, format!("plugin `{}`: {message}", self.name));
@@ -196,12 +200,18 @@ impl Build<'_> {
 
     /// The same of a parameter of `params`, an object somewhere among this instance's.
     pub fn warning_in(&mut self, params: &Params, param: &str, message: &str) {
+        if !self.params.is_sound() {
+            return;
+        }
         let (span, path) = (params.span(param), params.path(param));
         self.faults.warning(Code::LikelyNotMeant, span, path, format!("plugin `{}`: {message}", self.name));
     }
 
     /// The same of the instance as a whole.
     pub fn warning_of_all(&mut self, message: &str) {
+        if !self.params.is_sound() {
+            return;
+        }
         let path = self.params.path("");
         let message = format!("plugin `{}`: {message}", self.name);
         self.faults.warning(Code::LikelyNotMeant, self.params.whole_span(), path.trim_end_matches('.'), message);
@@ -214,6 +224,9 @@ impl Build<'_> {
 
     /// The same of a parameter of `params`, an object somewhere among this instance's.
     pub fn corrected_in(&mut self, params: &Params, param: &str, in_force: &str) {
+        if !self.params.is_sound() {
+            return;
+        }
         let (span, path) = (params.span(param), params.path(param));
         let message = format!("plugin `{}`: `{param}` is out of range; {in_force} is in force", self.name);
         self.faults.warning(Code::Corrected, span, path, message);
@@ -285,7 +298,7 @@ impl Build<'_> {
     /// The decider that `param` of `params` names, an object among this instance's parameters. A name that no decider has is a fault; an empty one is none.
     pub fn decider_in(&mut self, params: &Params, param: &str) -> Option<Arc<dyn Decider>> {
         let name = params.str(param);
-        if name.is_empty() {
+        if name.is_empty() || !params.is_sound() {
             return None;
         }
         if let Some(decider) = self.decider(name) {
@@ -301,7 +314,7 @@ impl Build<'_> {
         let (span, path) = (params.span(param), params.path(param));
         self.faults.error(Code::UndefinedPlugin, span, path, format!("plugin `{}`: {message}", self.name)).label(
             match near {
-                Some(near) => format!("did you mean `{near}`?"),
+                Some(near) => did_you_mean(name, &near),
                 None => "declare it under `plugins`".to_owned(),
             },
         );

@@ -41,6 +41,8 @@ pub struct Row {
     pub example: &'static str,
     /// Further entries of `plugins` that the example needs.
     pub example_needs: &'static [&'static str],
+    /// Entries of `schedulingProfiles` that the example needs.
+    pub example_profiles: &'static [&'static str],
     /// Makes an instance; `None` for a type that is known, not yet available.
     pub build: Option<fn(&mut Build<'_>) -> Instance>,
 }
@@ -64,8 +66,20 @@ impl Row {
             deprecated: None,
             example: "",
             example_needs: &[],
+            example_profiles: &[],
             build: None,
         }
+    }
+
+    /// The example: an entry of `plugins` for the type, and those that it needs beside it.
+    #[must_use]
+    pub fn example_entries(&self) -> String {
+        let mut out = format!("- type: {}\n", self.type_name);
+        if !self.example.is_empty() {
+            out.push_str(&format!("  parameters: {}\n", self.example));
+        }
+        out.extend(self.example_needs.iter().map(|need| format!("- {need}\n")));
+        out
     }
 }
 

@@ -47,7 +47,7 @@ fn judged(bytes: &[u8]) -> Judged {
     };
     let mut judged = judge(bytes, &options);
     if has("--strict") {
-        judged.faults.harden();
+        judged.harden();
     }
     judged
 }

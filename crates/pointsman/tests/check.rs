@@ -72,7 +72,28 @@ fn json_has_codes_places_and_each_configuration_of_a_file() {
 fn strict_makes_errors_of_warnings() {
     assert_eq!(code(&check_in(&corpus(), &["zero-weight.yaml"])), 0);
     let strict = check_in(&corpus(), &["--strict", "--json", "zero-weight.yaml"]);
-    assert_eq!((code(&strict), &json(&strict)[0]["usable"]), (1, &Value::Bool(false)));
+    let file = &json(&strict)[0];
+    assert_eq!((code(&strict), &file["usable"]), (1, &Value::Bool(false)));
+    assert_eq!(file["documents"][0]["usable"], false, "{file}");
+}
+
+#[test]
+fn what_show_prints_of_the_default_and_of_every_preset_is_accepted_with_strict() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = |name: &str, text: &[u8]| {
+        let file = folder.path().join(name);
+        std::fs::write(&file, text).expect("the file can be written");
+        file.to_str().expect("UTF-8").to_owned()
+    };
+    let mut documents: Vec<(&str, String)> = vec![("default", String::new())];
+    documents.extend(pointsman_plugins::presets::PRESETS.iter().map(|p| (p.name, p.document())));
+    for (name, text) in documents {
+        for default in ["serve", "epp"] {
+            let shown = check(&["--show", "--default", default, &file(name, text.as_bytes())]);
+            let again = check(&["--strict", &file("shown.yaml", &shown.stdout)]);
+            assert_eq!(code(&again), 0, "{name}: {}{}", out(&shown), out(&again));
+        }
+    }
 }
 
 /// A server that answers every path it knows, and others with 404.
@@ -175,11 +196,11 @@ fn each_misfit_says_what_to_change_and_on_which_side() {
     let report = json(&output);
     assert_eq!((code(&output), &report["against"]["fits"]), (1, &Value::Bool(false)));
     let want = [
-        ("missing-metric", "error"),
         ("prefix-caching-off", "error"),
         ("other-engine-kind", "error"),
         ("no-metrics-page", "error"),
         ("unreachable", "error"),
+        ("missing-metric", "warning"),
         ("clock-skew", "warning"),
         ("models-differ", "warning"),
     ];
@@ -192,10 +213,20 @@ fn each_misfit_says_what_to_change_and_on_which_side() {
         "change the configuration: leave `lora-affinity-scorer` out\n",
         "label the endpoint `llm-d.ai/engine-type: sglang`",
         "no answer: connection refused",
-        "4 engines: 5 errors, 2 warnings\n",
+        "4 engines: 4 errors, 3 warnings\n",
     ] {
         assert!(text.contains(part), "{part}: {text}");
     }
+}
+
+#[test]
+fn an_engine_that_speaks_plain_http_is_told_from_one_that_does_not_run() {
+    let engine = Fake::start(&[("/v1/models", models("tiny"))]);
+    let output = check(&["--against", &format!("https://{}", engine.0)]);
+    let text = out(&output);
+    assert_eq!(code(&output), 1, "{text}");
+    assert!(text.contains("it speaks plain HTTP: TLS handshake failed"), "{text}");
+    assert!(text.contains(&format!("change the configuration: write http://{}\n", engine.0)), "{text}");
 }
 
 #[test]

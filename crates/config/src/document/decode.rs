@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::{API_VERSIONS, DataLayer, Decoded, Document, KIND, PluginDecl, PluginRef, ProfileDecl, Reference};
 use super::{RequestHandler, SourceDecl, flow, gates};
 use crate::embedded::reads_like_one;
-use crate::fault::{Code, Faults, quote};
+use crate::fault::{Code, Faults, listed, quote};
 use crate::read::{self, Fields};
 use crate::yaml::{self, MAX_BYTES, Node, Span};
 
@@ -103,16 +103,25 @@ fn identity(f: &Fields<'_>, root: &Node, faults: &mut Faults) {
 fn wrong_kind(kind: &str, span: Span, root: &Node, faults: &mut Faults) {
     let fault =
         faults.error(Code::WrongKind, span, "kind", format!("kind {} is not a picker configuration", quote(kind)));
-    if kind != "ConfigMap" {
-        fault.label(format!("write `{KIND}`"));
-        return;
+    match kind {
+        "ConfigMap" => {}
+        "Secret" => {
+            fault.label("its `data` is base64, which is not looked into: give the document itself");
+            return;
+        }
+        _ => {
+            fault.label(format!("write `{KIND}`"));
+            return;
+        }
     }
     // `check` looks inside, a start does not.
     let values = root.get("data").and_then(Node::entries).unwrap_or_default();
     let holds_one = values.iter().any(|(_, v)| v.as_str().is_some_and(reads_like_one));
-    fault.label(match holds_one {
-        true => format!("a start takes the `{KIND}` in its `data`, by itself"),
-        false => format!("no key of its `data` holds an `{KIND}`"),
+    let keys = listed(values.iter().map(|(key, _)| key.text.as_str()));
+    fault.label(match (holds_one, keys.is_empty()) {
+        (true, _) => format!("a start takes the `{KIND}` in its `data`, by itself"),
+        (false, true) => "it has no `data`".to_owned(),
+        (false, false) => format!("no key of its `data` holds an `{KIND}`: it has {keys}"),
     });
 }
 

@@ -1,6 +1,6 @@
 //! Feature gates: `name`, `name=true` or `name=false`; the last entry for a name wins.
 
-use crate::fault::{Code, Faults, listed, nearest, quote};
+use crate::fault::{Code, Faults, did_you_mean, listed, nearest, quote};
 use crate::yaml::Node;
 
 /// The gates that exist, resolved.
@@ -58,7 +58,7 @@ fn apply(gates: &mut FeatureGates, node: &Node, path: &str, faults: &mut Faults)
             let fault =
                 faults.error(Code::UnknownGate, node.span, path, format!("feature gate {} is unknown", quote(other)));
             match nearest(other, KNOWN) {
-                Some(near) => fault.label(format!("did you mean `{near}`?")),
+                Some(near) => fault.label(did_you_mean(other, near)),
                 None => fault.label(format!("known are: {}", listed(KNOWN))),
             };
             return;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::{Document, Reference};
-use crate::fault::{Code, Faults, listed, nearest, quote};
+use crate::fault::{Code, Faults, did_you_mean, listed, nearest, quote};
 
 /// Checks every reference for which names alone suffice. `made_by_defaults` are the instances that the injection of defaults will
 /// create whatever the document says (`max-score-picker`, `fcfs-ordering-policy`, ...).
@@ -25,7 +25,7 @@ pub fn check_references(document: &Document, made_by_defaults: &[&str], faults: 
             return;
         }
         match nearest(&reference.name, declared.iter().chain(made_by_defaults).copied()) {
-            Some(near) => fault.label(format!("did you mean `{near}`?")),
+            Some(near) => fault.label(did_you_mean(&reference.name, near)),
             None if declared.is_empty() => fault.label("no plugins are defined"),
             None => fault.label(format!("defined are: {}", listed(declared.iter().copied()))),
         };

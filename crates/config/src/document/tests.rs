@@ -191,7 +191,7 @@ fn a_weight_of_zero_is_worth_a_warning() {
 fn a_config_map_around_a_document_is_told_apart_from_one_without() {
     for (data, want) in [
         ("{epp.yaml: \"plugins: []\"}", "a start takes the `EndpointPickerConfig` in its `data`, by itself"),
-        ("{a: b}", "no key of its `data` holds an `EndpointPickerConfig`"),
+        ("{a: b}", "no key of its `data` holds an `EndpointPickerConfig`: it has a"),
     ] {
         let mut faults = Faults::new();
         assert!(decode(format!("kind: ConfigMap\ndata: {data}\n").as_bytes(), &mut faults).document().is_none());

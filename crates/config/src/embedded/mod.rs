@@ -13,12 +13,13 @@
 //! assert_eq!(text, "plugins:\n- type: queue-scorer\n");
 //! ```
 
+mod nearly;
 mod places;
 
 pub use places::Places;
 
 use crate::document::KIND;
-use crate::fault::Faults;
+use crate::fault::{Fault, Faults};
 use crate::yaml::{self, Node, Value, lines};
 
 /// Something in a file that is a configuration.
@@ -44,6 +45,15 @@ pub enum Content {
     Tree {
         /// The part.
         node: Node,
+        /// Where that document stands in the file.
+        places: Places,
+        /// What is wrong with a tree where it stands: only text can.
+        misplaced: Option<Box<Fault>>,
+    },
+    /// As something that was meant to be one and cannot be read.
+    Unreadable {
+        /// Why, at its place in the document that it is in.
+        fault: Box<Fault>,
         /// Where that document stands in the file.
         places: Places,
     },
@@ -78,9 +88,14 @@ pub fn find(text: &str) -> Vec<Embedded> {
             Some(root) => {
                 let before = found.len();
                 let lines: Vec<&str> = lines(&slice.text);
-                search(&root, String::new(), &mut |path, node| {
-                    found.extend(embedded(path, node, &lines, slice.line));
-                });
+                let outer = Outer { lines: &lines, shift: slice.line, config_map: nearly::is_config_map(&root) };
+                for strictly in [true, false] {
+                    if found.len() == before {
+                        search(&root, String::new(), &mut |path, node| {
+                            found.extend(outer.embedded(path, node, strictly))
+                        });
+                    }
+                }
                 if found.len() == before {
                     others.push(whole(slice));
                 }
@@ -99,17 +114,43 @@ pub fn find(text: &str) -> Vec<Embedded> {
     found
 }
 
-fn embedded(path: String, node: &Node, lines: &[&str], shift: u32) -> Option<Embedded> {
-    let content = match &node.value {
-        Value::String { text, .. } if reads_like_one(text) => {
-            Content::Text { text: text.clone(), places: Places::of_scalar(lines, node.span, text, shift) }
-        }
-        Value::Mapping(_) if node.get("kind").and_then(Node::as_str) == Some(KIND) => {
-            Content::Tree { node: node.clone(), places: Places::shifted(shift) }
-        }
-        _ => return None,
-    };
-    Some(Embedded { path, content })
+/// A document that may hold configurations.
+struct Outer<'a> {
+    lines: &'a [&'a str],
+    /// Lines of the file before it.
+    shift: u32,
+    /// Whether it is a ConfigMap, whose `data` holds text only.
+    config_map: bool,
+}
+
+impl Outer<'_> {
+    /// What a node is. `strictly`: what is only nearly a configuration is none.
+    fn embedded(&self, path: String, node: &Node, strictly: bool) -> Option<Embedded> {
+        let shifted = Places::shifted(self.shift);
+        let in_data = self.config_map && path.strip_prefix("data.").is_some();
+        let content = match &node.value {
+            Value::String { text, .. } => {
+                let places = Places::of_scalar(self.lines, node.span, text, self.shift);
+                if let Some(fault) = nearly::refusal(&path, node, places.folded()) {
+                    Content::Unreadable { fault: Box::new(fault), places: shifted }
+                } else if reads_like_one(text) || (!strictly && nearly::looks_nearly_like_one(text)) {
+                    Content::Text { text: text.clone(), places }
+                } else {
+                    return None;
+                }
+            }
+            Value::Mapping(_) => {
+                let named = node.get("kind").and_then(Node::as_str) == Some(KIND);
+                if !named && !(in_data && is_configuration(node)) {
+                    return None;
+                }
+                let misplaced = in_data.then(|| Box::new(nearly::not_text(&path, node)));
+                Content::Tree { node: node.clone(), places: shifted, misplaced }
+            }
+            _ => return None,
+        };
+        Some(Embedded { path, content })
+    }
 }
 
 /// Calls `visit` for every node below `node`, parents first.

@@ -9,6 +9,8 @@ pub struct Places {
     shift: u32,
     /// The text's own characters, when it is a scalar of the document.
     scalar: Option<Scalar>,
+    /// Where its `>` stands, when it is a folded block.
+    folded: Option<Span>,
 }
 
 /// The place of every character of a scalar, line breaks included, in the document that holds it.
@@ -25,12 +27,17 @@ struct Scalar {
 impl Places {
     /// Of a text that is a whole document after so many lines.
     pub(super) fn shifted(lines: u32) -> Self {
-        Self { shift: lines, scalar: None }
+        Self { shift: lines, scalar: None, folded: None }
     }
 
     /// Of a scalar that begins at `at` in a document of these lines.
     pub(super) fn of_scalar(lines: &[&str], at: Span, text: &str, shift: u32) -> Self {
-        Self { shift, scalar: Some(Scalar::new(lines, at, text)) }
+        Self { shift, scalar: Some(Scalar::new(lines, at, text)), folded: folded(lines, at) }
+    }
+
+    /// Where, in the document, the `>` of a folded block stands.
+    pub(super) fn folded(&self) -> Option<Span> {
+        self.folded
     }
 
     /// Where something of the text stands in the file.
@@ -39,6 +46,19 @@ impl Places {
         let span = self.scalar.as_ref().map_or(span, |s| s.place(span));
         Span { line: span.line + self.shift, end_line: span.end_line + self.shift, ..span }
     }
+}
+
+fn folded(document: &[&str], at: Span) -> Option<Span> {
+    let mut walk = Walk::new(document, at);
+    let header = walk.header_above().or_else(|| {
+        walk.skip_properties();
+        walk.header_here()
+    });
+    let (line, _) = header.filter(|(_, fold)| *fold)?;
+    let written = document.get(line)?.split(" #").next().unwrap_or_default();
+    let column = written[..written.rfind('>')?].chars().count() as u32 + 1;
+    let line = line as u32 + 1;
+    Some(Span { line, column, end_line: line, end_column: column + 1 })
 }
 
 impl Scalar {

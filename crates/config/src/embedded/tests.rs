@@ -30,7 +30,7 @@ fn a_token_of_an_embedded_text_is_found_in_the_file_around_it() {
         (folded_double, (4, 5)),
         (single, (6, 13)),
         ("a: &x |\n  plugins:\n  - type: qeue-scorer\n", (3, 11)),
-        ("a: !!str &x # why\n  >-\n  plugins:\n  - type: qeue-scorer\n", (4, 11)),
+        ("a: !!str &x # why\n  |-\n  plugins:\n  - type: qeue-scorer\n", (4, 11)),
         ("a: &x\n  \"plugins: [\\\n  {type: qeue-scorer}]\"\n", (3, 10)),
         ("a: 1\n---\nplugins:\n- type: qeue-scorer\n---\nb: 2\n", (4, 9)),
         ("plugins:\n- type: qeue-scorer\n", (2, 9)),
@@ -48,6 +48,8 @@ fn configurations_are_found_wherever_they_are_and_nothing_else_is_taken_for_one(
     assert_eq!(paths(values), [format!("{base}.a.yaml"), format!("{base}.b.yaml")]);
     assert_eq!(paths("items:\n- {kind: EndpointPickerConfig, plugins: []}\n"), ["items[0]"]);
     assert_eq!(paths("plugins: []\n---\n\n---\nkind: Service\n---\nplugins: []\n"), ["", ""]);
+    let typo = "data:\n  a.yaml: |\n    plugin:\n    - type: x\n  b.yaml: |\n    plugin: 1\n";
+    assert_eq!(paths(typo), ["data.a.yaml"], "a list under a key that is nearly right");
     for whole in ["", "# nothing\n", "kind: Service\n", "unknown: 1\n", "[", "plugins: [", "3"] {
         assert_eq!(paths(whole), [""], "{whole}");
     }
@@ -84,5 +86,30 @@ fn whatever_a_scalar_looks_like_its_places_stay_inside_the_file() {
                 }
             }
         }
+    }
+}
+
+#[test]
+fn what_was_meant_to_be_a_configuration_and_is_not_is_told_with_its_key() {
+    let fault = |file: &str| match &find(file)[0].content {
+        Content::Unreadable { fault, .. } => fault.to_string(),
+        Content::Tree { misplaced: Some(fault), .. } => fault.to_string(),
+        other => panic!("{file}: {other:?}"),
+    };
+    for (file, want) in [
+        (
+            "kind: ConfigMap\ndata:\n  a: |\n    kind: ConfigMap\n    data:\n      b: |\n        plugins: []\n",
+            "4:5: data.a: `data.a` holds another ConfigMap (put the text in its `data` here)",
+        ),
+        (
+            "data:\n  a: > # why\n    kind: EndpointPickerConfig\n    plugins:\n    - type: x\n",
+            "2:6: data.a: `data.a` is folded (`>`): its lines become one (write `|`)",
+        ),
+        (
+            "kind: ConfigMap\ndata:\n  a:\n    plugins: []\n",
+            "4:5: data.a: `data.a` must be text, not a mapping (text is wanted: write `|` after the key)",
+        ),
+    ] {
+        assert_eq!(fault(file), want);
     }
 }

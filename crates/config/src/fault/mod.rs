@@ -1,10 +1,12 @@
 //! What is wrong with a document, where, and what would be right.
 
 mod code;
+mod lookalike;
 mod nearest;
 mod render;
 
 pub use code::Code;
+pub use lookalike::did_you_mean;
 pub use nearest::{nearest, nearest_few};
 pub use render::render;
 
@@ -158,6 +160,13 @@ impl Faults {
         }
         self.kept.push(fault);
         self.kept.last_mut().expect("a fault was just pushed")
+    }
+
+    /// Adds faults made elsewhere.
+    pub fn extend(&mut self, faults: impl IntoIterator<Item = Box<Fault>>) {
+        for fault in faults {
+            self.push(*fault);
+        }
     }
 
     /// Adds what was found elsewhere, each fault at the place that `place` says of its own.

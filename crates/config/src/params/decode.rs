@@ -1,7 +1,7 @@
 //! Decoding a `parameters` node by a type's rows; every fault is reported, none stops the rest.
 
 use super::{Param, ParamKind, ParamValue, Params, Slot};
-use crate::fault::{Code, Faults, listed, nearest, quote};
+use crate::fault::{Code, Faults, did_you_mean, listed, nearest, quote};
 use crate::read;
 use crate::yaml::{self, Key, Node, Span};
 
@@ -11,7 +11,8 @@ use crate::yaml::{self, Key, Node, Span};
 /// A key that differs from a known one in letter case only is taken with a warning, because Go's decoder takes it silently.
 #[must_use]
 pub fn decode(node: Option<&Node>, rows: &'static [Param], span: Span, path: &str, faults: &mut Faults) -> Params {
-    let mut params = Params { rows, slots: Vec::with_capacity(rows.len()), span, path: path.to_owned() };
+    let mut params = Params { rows, slots: Vec::with_capacity(rows.len()), span, path: path.to_owned(), sound: true };
+    let before = faults.errors();
     let entries = match node {
         Some(n) if !n.is_null() => {
             params.span = n.span;
@@ -24,11 +25,18 @@ pub fn decode(node: Option<&Node>, rows: &'static [Param], span: Span, path: &st
     };
     let known: Vec<&str> = rows.iter().map(|r| r.name).collect();
     let mut given: Vec<Option<&(Key, Node)>> = vec![None; rows.len()];
+    let mut meant: Vec<&str> = Vec::new();
     for entry in entries {
         let key = &entry.0;
         let exact = rows.iter().position(|r| r.name == key.text);
         let Some(row) = exact.or_else(|| rows.iter().position(|r| r.name.eq_ignore_ascii_case(&key.text))) else {
-            read::unknown(Code::UnknownParameter, key, &params.path(read::short(&key.text)), &known, faults);
+            meant.extend(read::unknown(
+                Code::UnknownParameter,
+                key,
+                &params.path(read::short(&key.text)),
+                &known,
+                faults,
+            ));
             continue;
         };
         if exact.is_none() {
@@ -69,7 +77,8 @@ pub fn decode(node: Option<&Node>, rows: &'static [Param], span: Span, path: &st
             params.slots.push(Slot { name: row.name, value, span: node.span, given: true });
             continue;
         }
-        if row.required && written.is_none() {
+        // Of one that is misspelt that is told already.
+        if row.required && written.is_none() && !meant.contains(&row.name) {
             let at = entry.map_or(params.span, |(k, _)| k.span);
             faults
                 .error(Code::MissingParameter, at, path.clone(), format!("parameter `{}` is required", row.name))
@@ -89,6 +98,7 @@ pub fn decode(node: Option<&Node>, rows: &'static [Param], span: Span, path: &st
             }
         }
     }
+    params.sound = faults.errors() == before;
     params
 }
 
@@ -169,7 +179,7 @@ fn value(node: &Node, kind: &'static ParamKind, path: &str, faults: &mut Faults)
             }
             let fault = faults.error(Code::UnknownWord, node.span, path, format!("`{path}` cannot be {}", quote(text)));
             match nearest(text, words.iter().copied()) {
-                Some(near) => fault.label(format!("did you mean `{near}`?")),
+                Some(near) => fault.label(did_you_mean(text, near)),
                 None => fault.label(format!("one of: {}", listed(words.iter().copied()))),
             };
             None

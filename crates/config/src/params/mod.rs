@@ -210,6 +210,7 @@ pub struct Params {
     slots: Vec<Slot>,
     span: Span,
     path: String,
+    sound: bool,
 }
 
 impl Params {
@@ -229,6 +230,17 @@ impl Params {
     #[must_use]
     pub fn given(&self, name: &str) -> bool {
         self.slot(name).is_some_and(|s| s.given)
+    }
+
+    /// False when something in it is an error of its own: what it holds instead was not written, and nothing follows from it.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.sound
+    }
+
+    /// Says that something in it is an error.
+    pub(crate) fn doubt(&mut self) {
+        self.sound = false;
     }
 
     /// Where the value stands; for a default, where the parameters as a whole stand. For faults found later.
@@ -345,6 +357,12 @@ impl Params {
     #[must_use]
     pub fn is_secret(&self, name: &str) -> bool {
         self.rows.iter().any(|r| r.name == name && r.secret)
+    }
+
+    /// Whether a parameter is one of those that nobody should write any more.
+    #[must_use]
+    pub fn is_deprecated(&self, name: &str) -> bool {
+        self.rows.iter().any(|r| r.name == name && r.deprecated.is_some())
     }
 
     /// Every value with its name and whether a person wrote it, in the order of the rows: for the effective configuration.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{Kind, Registry, Stability};
 use crate::document::{Decoded, Document, PluginDecl, Reference, check_references, decode};
-use crate::fault::{Code, Faults, listed, nearest, nearest_few, quote};
+use crate::fault::{Code, Faults, did_you_mean, listed, nearest, nearest_few, quote};
 use crate::params::{self, Params};
 
 /// A document that went through all checks.
@@ -93,6 +93,12 @@ fn check_plugin(
         }
         return Some(params::decode(None, &[], p.span, &path, faults));
     }
+    if node.is_none() && p.parameters.as_ref().is_some_and(|n| !n.is_null()) {
+        // What is no mapping is a fault already; nothing follows from what it leaves out.
+        let mut params = params::decode(None, info.params, p.type_span, &path, &mut Faults::new());
+        params.doubt();
+        return Some(params);
+    }
     Some(params::decode(node, info.params, p.type_span, &path, faults))
 }
 
@@ -100,7 +106,7 @@ fn unknown_type(name: &str, entry: &str, path: &str, p: &PluginDecl, registry: &
     let names = if faults.is_full() { Vec::new() } else { registry.names() };
     let fault = faults.error(Code::UnknownType, p.type_span, path, format!("unknown plugin type {}", quote(name)));
     match nearest(name, names.iter().copied()) {
-        Some(near) => fault.label(format!("did you mean `{near}`?")),
+        Some(near) => fault.label(did_you_mean(name, near)),
         None => fault
             .label("no known type is spelt like this")
             .help(format!("`{entry}`: nearest known types are {}", listed(nearest_few(name, names, 4)))),
@@ -186,7 +192,7 @@ fn undeclared_parser(parser: &Reference, registry: &dyn Registry, faults: &mut F
         .collect();
     let fault = faults.error(code, parser.span, parser.path.clone(), what);
     match nearest(&parser.name, parsers.iter().copied()).filter(|n| *n != parser.name) {
-        Some(near) => fault.label(format!("did you mean `{near}`?")),
+        Some(near) => fault.label(did_you_mean(&parser.name, near)),
         None => fault.label(format!("parsers are: {}", listed(parsers))),
     };
 }

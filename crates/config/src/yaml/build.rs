@@ -1,10 +1,10 @@
 //! From parser events to the tree, within bounds.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span as ParserSpan, Tag};
 
-use super::{Key, Node, Span, Value, resolve};
+use super::{Key, Node, Span, Value, remedy, resolve};
 use crate::fault::{Code, Faults, quote};
 
 /// Most bytes of one document: what a ConfigMap can hold, and what the Go picker allows an endpoints file.
@@ -53,7 +53,13 @@ pub fn parse(text: &str, faults: &mut Faults) -> Option<Node> {
             Ok((event, span)) => builder.event(event, span)?,
             Err(e) => {
                 let span = builder.before_blank(builder.place(*e.marker(), *e.marker()));
-                builder.faults.error(Code::BadYaml, span, "", format!("not valid YAML: {}", e.info()));
+                let remedy = remedy::remedy(text, e.marker().line(), e.info());
+                let at = remedy.as_ref().and_then(|r| r.at).map_or(span, |at| builder.inside(at));
+                let begun = remedy.as_ref().and_then(|r| r.begun).map(|at| builder.inside(at));
+                let fault = builder.faults.error(Code::BadYaml, at, "", format!("not valid YAML: {}", e.info()));
+                if let Some(remedy) = remedy {
+                    fault.label(remedy.label).other = begun;
+                }
                 return None;
             }
         }
@@ -96,7 +102,7 @@ struct Frame {
 
 enum Container {
     Sequence(Vec<Node>),
-    Mapping { entries: Vec<(Key, Node)>, seen: HashSet<String>, key: Option<(Key, Use)>, merges: Vec<Built> },
+    Mapping { entries: Vec<(Key, Node)>, seen: HashMap<String, Span>, key: Option<(Key, Use)>, merges: Vec<Built> },
 }
 
 /// What becomes of the value after a key.
@@ -153,6 +159,14 @@ impl<'f> Builder<'f> {
         Span { line, column, end_line, end_column }
     }
 
+    /// A place that may reach beyond its line.
+    fn inside(&self, at: Span) -> Span {
+        let line = at.line.clamp(1, self.widths.len().max(1) as u32);
+        let end = self.widths.get(line as usize - 1).copied().unwrap_or(0) + 1;
+        let column = at.column.min(end);
+        Span { line, column, end_line: line, end_column: at.end_column.clamp(column, end) }
+    }
+
     /// What is missing is noticed where the next token would be, often on an empty line: the place to look at is the end of what
     /// was written before it.
     fn before_blank(&self, at: Span) -> Span {
@@ -197,7 +211,7 @@ impl<'f> Builder<'f> {
             }
             Event::MappingStart(anchor, tag) => {
                 let kind =
-                    Container::Mapping { entries: Vec::new(), seen: HashSet::new(), key: None, merges: Vec::new() };
+                    Container::Mapping { entries: Vec::new(), seen: HashMap::new(), key: None, merges: Vec::new() };
                 self.open(span, at, anchor, tag.as_deref(), kind)?;
             }
             Event::SequenceEnd | Event::MappingEnd => self.close(span, at)?,
@@ -235,16 +249,13 @@ impl<'f> Builder<'f> {
         if let Some(Frame { kind: Container::Mapping { seen, key, .. }, .. }) = self.frames.last_mut() {
             let used = if plain && text == "<<" {
                 Use::Merge
-            } else if seen.insert(text.clone()) {
-                Use::Entry
-            } else {
-                self.faults.error(
-                    Code::DuplicateKey,
-                    span,
-                    text.clone(),
-                    format!("key {} is already set in this mapping", quote(&text)),
-                );
+            } else if let Some(first) = seen.get(&text).copied() {
+                let message = format!("key {} is already set in this mapping", quote(&text));
+                self.faults.error(Code::DuplicateKey, span, text.clone(), message).label_at(first, "has it already");
                 Use::Drop
+            } else {
+                seen.insert(text.clone(), span);
+                Use::Entry
             };
             *key = Some((Key { text, span }, used));
         }
@@ -277,7 +288,12 @@ impl<'f> Builder<'f> {
             return self.unknown_tag(t, start);
         }
         if self.wants_key() {
-            self.faults.error(Code::KeyNotText, start, "", "a key must be text");
+            let fault = self.faults.error(Code::KeyNotText, start, "", "a key must be text");
+            // `{{ x }}` is a mapping whose key is a mapping.
+            let inner = matches!(kind, Container::Mapping { .. });
+            if inner && self.frames.last().is_some_and(|f| f.flow && f.start.end_column == start.column) {
+                fault.label(remedy::TEMPLATE);
+            }
             return None;
         }
         if self.frames.len() >= MAX_DEPTH {
@@ -320,7 +336,7 @@ impl<'f> Builder<'f> {
     }
 
     /// `<<: *base` and `<<: [*a, *b]`: entries that the mapping does not have itself; earlier ones win.
-    fn merge(&mut self, from: Node, entries: &mut Vec<(Key, Node)>, seen: &mut HashSet<String>) {
+    fn merge(&mut self, from: Node, entries: &mut Vec<(Key, Node)>, seen: &mut HashMap<String, Span>) {
         let sources = match from.value {
             Value::Sequence(items) => items,
             value => vec![Node { value, span: from.span }],
@@ -329,7 +345,8 @@ impl<'f> Builder<'f> {
             match source.value {
                 Value::Mapping(more) => {
                     for (key, value) in more {
-                        if seen.insert(key.text.clone()) {
+                        if !seen.contains_key(&key.text) {
+                            seen.insert(key.text.clone(), key.span);
                             entries.push((key, value));
                         }
                     }

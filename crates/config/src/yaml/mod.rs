@@ -6,6 +6,7 @@
 //! with a hint to quote, as the Go picker does, because there they arrive as booleans.
 
 mod build;
+mod remedy;
 mod resolve;
 
 pub(crate) use build::lines;

@@ -64,10 +64,10 @@ fn quotes_make_text_of_everything_and_yaml_1_1_booleans_stay_text_until_asked() 
 #[test]
 fn a_duplicate_key_is_a_fault_at_the_second_one_and_the_first_value_stays() {
     let text = "kind: A\nx: 1\nkind: B\n";
-    assert_eq!(refused(text), "3:1: kind: key `kind` is already set in this mapping");
+    assert_eq!(refused(text), "3:1: kind: key `kind` is already set in this mapping (line 1 has it already)");
     let mut faults = Faults::new();
     assert_eq!(parse(text, &mut faults).unwrap().get("kind").unwrap().as_str(), Some("A"));
-    assert_eq!(refused("a: {b: 1, b: 2}"), "1:11: b: key `b` is already set in this mapping");
+    assert_eq!(refused("a: {b: 1, b: 2}"), "1:11: b: key `b` is already set in this mapping (line 1 has it already)");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::declare::{Decl, Declared};
 use crate::build::ColumnTable;
 use crate::row::{Need, Row};
 use crate::table::TABLE;
-use pointsman_config::{Code, Faults, Kind, Stability, nearest};
+use pointsman_config::{Code, Faults, Kind, Stability, did_you_mean, nearest};
 use pointsman_scheduling::{Columns, DataKind};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -102,7 +102,7 @@ fn answer(d: &mut Declared, decl: &Decl, need: &Need, faults: &mut Faults) -> Op
         let message =
             format!("`{}` reads {} of `{name}`, which no plugin of that name provides", decl.name, in_words(need.kind));
         faults.error(Code::UnknownProducer, span, path, message).label(match near {
-            Some(near) => format!("did you mean `{near}`?"),
+            Some(near) => did_you_mean(name, &near),
             None => "declare it under `plugins`, or leave the parameter out".to_owned(),
         });
         return None;

@@ -73,6 +73,7 @@ fn defaulted(params: &Params, prefix: &str, out: &mut Vec<String>) {
     for (name, value, given) in params.iter() {
         match value {
             ParamValue::Object(inner) if given => defaulted(inner, &format!("{prefix}{name}."), out),
+            _ if !given && params.is_deprecated(name) => {}
             _ if !given => out.push(format!("{prefix}{name}")),
             _ => {}
         }
@@ -81,7 +82,9 @@ fn defaulted(params: &Params, prefix: &str, out: &mut Vec<String>) {
 
 fn object(params: &Params) -> Value {
     let shown = |name: &str, v: &ParamValue| if params.is_secret(name) { json!("(secret)") } else { value(v) };
-    Value::Object(params.iter().map(|(name, v, _)| (name.to_owned(), shown(name, v))).collect::<Map<_, _>>())
+    // What nobody should write any more is shown where somebody wrote it.
+    let current = params.iter().filter(|(name, _, given)| *given || !params.is_deprecated(name));
+    Value::Object(current.map(|(name, v, _)| (name.to_owned(), shown(name, v))).collect::<Map<_, _>>())
 }
 
 /// A hash of all that is not shown: two documents that look the same are the same when this is, too.
@@ -124,6 +127,6 @@ fn value(v: &ParamValue) -> Value {
         ParamValue::List(items) => items.iter().map(value).collect(),
         ParamValue::Object(p) => object(p),
         ParamValue::Map(m) => json!(m),
-        ParamValue::Any(_) => json!({}),
+        ParamValue::Any(node) => node.to_json(),
     }
 }

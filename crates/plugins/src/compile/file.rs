@@ -18,15 +18,27 @@ pub struct Judged {
 pub struct JudgedDocument {
     /// Where it is: `data.epp.yaml`; empty where it is no part of another document.
     pub at: String,
-    /// `None` when it cannot be used.
+    /// `None` when there are errors in it.
     pub compiled: Option<Compiled>,
+    /// Whether something is warned of in it.
+    pub warned: bool,
+    /// Whether it can be used.
+    pub usable: bool,
 }
 
 impl Judged {
+    /// Takes warnings for errors: what is warned of cannot be used.
+    pub fn harden(&mut self) {
+        self.faults.harden();
+        for document in &mut self.documents {
+            document.usable &= !document.warned;
+        }
+    }
+
     /// Whether all of it can be used.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        self.faults.errors() == 0 && self.documents.iter().all(|d| d.compiled.is_some())
+        self.faults.errors() == 0 && self.documents.iter().all(|d| d.usable)
     }
 }
 
@@ -37,7 +49,7 @@ pub fn judge(bytes: &[u8], options: &CompileOptions) -> Judged {
     let Ok(text) = std::str::from_utf8(bytes) else {
         // The compilation says which byte is no text.
         let compiled = compile(bytes, options, &mut judged.faults);
-        judged.documents.push(JudgedDocument { at: String::new(), compiled });
+        judged.documents.push(JudgedDocument { at: String::new(), compiled, warned: false, usable: false });
         return judged;
     };
     let mut standing_alone = 0;
@@ -45,7 +57,14 @@ pub fn judge(bytes: &[u8], options: &CompileOptions) -> Judged {
         let mut faults = Faults::new();
         let (compiled, places) = match part.content {
             Content::Text { text, places } => (compile(text.as_bytes(), options, &mut faults), places),
-            Content::Tree { node, places } => (compile_tree(&node, options, &mut faults), places),
+            Content::Tree { node, places, misplaced } => {
+                faults.extend(misplaced);
+                (compile_tree(&node, options, &mut faults), places)
+            }
+            Content::Unreadable { fault, places } => {
+                faults.extend([fault]);
+                (None, places)
+            }
         };
         standing_alone += usize::from(part.path.is_empty());
         if part.path.is_empty() && standing_alone == 2 {
@@ -53,8 +72,9 @@ pub fn judge(bytes: &[u8], options: &CompileOptions) -> Judged {
                 .warning(Code::SeveralDocuments, Span::START, "", "another configuration begins here")
                 .label("a start takes files of one configuration only");
         }
+        let (warned, usable) = (faults.warnings() > 0, compiled.is_some() && faults.errors() == 0);
         judged.faults.append(faults, |span| places.place(span));
-        judged.documents.push(JudgedDocument { at: part.path, compiled });
+        judged.documents.push(JudgedDocument { at: part.path, compiled, warned, usable });
     }
     judged
 }

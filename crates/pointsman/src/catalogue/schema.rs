@@ -157,6 +157,9 @@ fn of_params(params: &[Param]) -> Value {
 
 fn of_param(p: &Param) -> Value {
     let mut schema = of_kind(&p.kind);
+    if !p.required {
+        or_null(&mut schema);
+    }
     schema["description"] = json!(p.doc);
     if let Some(default) = p.default.and_then(|d| serde_json::from_str::<Value>(d).ok()) {
         schema["default"] = default;
@@ -166,6 +169,18 @@ fn of_param(p: &Param) -> Value {
         schema["description"] = json!(format!("Deprecated: {instead}. {}", p.doc));
     }
     schema
+}
+
+/// `null` means the same as leaving it out.
+fn or_null(schema: &mut Value) {
+    if let Some(words) = schema["enum"].as_array_mut() {
+        words.push(Value::Null);
+    }
+    match &mut schema["type"] {
+        Value::String(one) => schema["type"] = json!([one, "null"]),
+        Value::Array(several) => several.push("null".into()),
+        _ => {}
+    }
 }
 
 fn of_kind(kind: &ParamKind) -> Value {

@@ -91,7 +91,7 @@ pub(crate) fn run(options: &Check) -> Result<Exit, Failure> {
         };
         let mut judged = judge(&bytes, &options.compile_options());
         if options.strict {
-            judged.faults.harden();
+            judged.harden();
         }
         if !judged.is_usable() {
             exit = Exit::No;
@@ -228,7 +228,7 @@ fn as_json(name: &str, judged: &Judged, show: bool) -> Value {
         .documents
         .iter()
         .map(|d| {
-            let mut document = json!({"at": d.at, "usable": d.compiled.is_some()});
+            let mut document = json!({"at": d.at, "usable": d.usable});
             if let Some(compiled) = d.compiled.as_ref().filter(|_| show) {
                 document["effective"] = compiled.effective.clone();
             }

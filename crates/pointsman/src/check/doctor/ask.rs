@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use pointsman_fleet::EndpointMeta;
 use pointsman_plugins::data_layer::core_metrics_extractor::Survey;
-use pointsman_sources::{Answer, PageAt, TlsClient, ask};
+use pointsman_sources::{Answer, FetchError, PageAt, TlsClient, ask, endpoints_of};
 use serde_json::{Value, json};
 
 use super::wants::Wants;
@@ -19,6 +19,8 @@ pub(super) struct Told {
     pub(super) name: String,
     /// Whether anything came back at all, and what kept it from that.
     pub(super) unreachable: Option<String>,
+    /// `http` or `https`, where it answers to that and was asked by the other one.
+    pub(super) other_scheme: Option<&'static str>,
     /// Its metrics page.
     pub(super) metrics: Page,
     /// The models it lists, and how long a request to each may be.
@@ -81,6 +83,7 @@ async fn one(meta: EndpointMeta, wants: Wants) -> Told {
     let models = match page("/v1/models").await {
         Ok(answer) => answer,
         Err(error) => {
+            told.other_scheme = other_scheme(&meta, &error, &tls).await;
             told.unreachable = Some(error.to_string());
             return told;
         }
@@ -105,6 +108,17 @@ async fn one(meta: EndpointMeta, wants: Wants) -> Told {
         };
     }
     told
+}
+
+/// The scheme by which an engine answers that did not answer as it was asked.
+async fn other_scheme(meta: &EndpointMeta, error: &FetchError, tls: &TlsClient) -> Option<&'static str> {
+    let other = match error {
+        FetchError::Tls(_) => "http",
+        FetchError::Broken(_) => "https",
+        _ => return None,
+    };
+    let meta = endpoints_of(&format!("{other}://{}", meta.host_port())).ok()?.pop()?;
+    ask(&meta, None, "/v1/models", tls, DEADLINE).await.ok().map(|_| other)
 }
 
 fn json_of(answer: &Answer) -> Option<Value> {

@@ -66,7 +66,12 @@ impl Findings {
 }
 
 fn reachable(engine: &Told, out: &mut Findings) {
-    if let Some(why) = &engine.unreachable {
+    if let (Some(scheme), Some(why)) = (engine.other_scheme, &engine.unreachable) {
+        let speaks = if scheme == "http" { "plain HTTP" } else { "HTTPS" };
+        let write = format!("write {scheme}://{}", engine.name);
+        let message = format!("it speaks {speaks}: {why}");
+        out.add(Gravity::Error, "other-scheme", &engine.name, message, ["", &write]);
+    } else if let Some(why) = &engine.unreachable {
         let sides = ["start it, or let this machine reach it", "take it from the list of endpoints"];
         out.add(Gravity::Error, "unreachable", &engine.name, format!("no answer: {why}"), sides);
     }
@@ -94,14 +99,17 @@ fn metrics(wants: &Wants, engine: &Told, out: &mut Findings) {
         let Some((_, plugin)) = wants.signals.iter().find(|(s, _)| s == signal) else { continue };
         let names = names.iter().map(|n| format!("`{n}`")).collect::<Vec<_>>().join(" or ");
         let message = format!("no metric {names}, by which `{plugin}` reads {signal}");
+        // Of adapters all engines without that metric are rated alike; of the others one would be rated by what is not so.
         let lora = *signal == Signal::Lora;
+        let gravity = if lora { Gravity::Warning } else { Gravity::Error };
+        let message = if lora { message + ", and rates it 0 for every adapter" } else { message };
         let there = if lora { "start vLLM with --enable-lora" } else { "" };
         let here = if lora {
             format!("leave `{plugin}` out")
         } else {
             "name the metric that this engine shows in `engineConfigs` of `core-metrics-extractor`".to_owned()
         };
-        out.add(Gravity::Error, "missing-metric", &engine.name, message, [there, &here]);
+        out.add(gravity, "missing-metric", &engine.name, message, [there, &here]);
     }
 }
 
@@ -271,7 +279,12 @@ mod tests {
             [("no-metrics-page", Error)]
         );
         assert_eq!(page(&|s| s.looks_like = Some("sglang".into())), [("other-engine-kind", Error)]);
-        assert_eq!(page(&|s| s.missing = vec![(Signal::Lora, vec!["l".to_owned()])]), [("missing-metric", Error)]);
+        assert_eq!(page(&|s| s.missing = vec![(Signal::Lora, vec!["l".to_owned()])]), [("missing-metric", Warning)]);
+        assert_eq!(page(&|s| s.missing = vec![(Signal::Waiting, vec!["w".to_owned()])]), [("missing-metric", Error)]);
+        assert_eq!(
+            with(&|t| (t.unreachable, t.other_scheme) = (Some("x".to_owned()), Some("http"))),
+            [("other-scheme", Error)]
+        );
         assert_eq!(page(&|s| s.missing = vec![(Signal::KvUsage, vec!["k".to_owned()])]), [], "nobody reads it");
         assert_eq!(page(&|s| s.prefix_caching = Some(false)), [("prefix-caching-off", Error)]);
         assert_eq!(page(&|s| s.block_size = Some(48)), [("block-size", Warning)]);
