@@ -60,7 +60,8 @@ fn tab(lines: &[&str], near: &[usize]) -> Option<Remedy> {
 
 /// The bracket that was opened last and never closed, if the error has to do with brackets.
 fn unclosed(lines: &[&str], here: usize, info: &str) -> Option<Remedy> {
-    if !["flow", "','", "bracket", "simple key", "node content", "end of plain"].iter().any(|word| info.contains(word)) {
+    if !["flow", "','", "bracket", "simple key", "node content", "end of plain"].iter().any(|word| info.contains(word))
+    {
         return None;
     }
     let mut open: Vec<(char, Span)> = Vec::new();
