@@ -111,6 +111,12 @@ impl Fake {
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let Ok(mut stream) = stream else { return };
+                // What begins a TLS handshake is no request, as engines say, too.
+                let mut first = [0];
+                if stream.peek(&mut first).is_ok() && first == [0x16] {
+                    let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n");
+                    continue;
+                }
                 let mut line = String::new();
                 let mut reader = BufReader::new(stream.try_clone().expect("a second handle"));
                 let _ = reader.read_line(&mut line);
@@ -208,7 +214,7 @@ fn each_misfit_says_what_to_change_and_on_which_side() {
     assert_eq!(report["against"]["engines"][0]["max_num_seqs"], 128);
     let text = out(&check(&["--against", &engines, &file]));
     for part in [
-        "no metric `vllm:lora_requests_info`, by which `lora-affinity-scorer` reads LoRA adapters\n",
+        "no metric `vllm:lora_requests_info`, by which `lora-affinity-scorer` reads LoRA adapters, and rates it 0 for every adapter\n",
         "change the engine: start vLLM with --enable-lora\n",
         "change the configuration: leave `lora-affinity-scorer` out\n",
         "label the endpoint `llm-d.ai/engine-type: sglang`",
