@@ -132,8 +132,7 @@ fn affinity_keeps_hits_and_balance_on_both_traces() {
 /// One 8B engine, 1024 tokens in and 200 out, Poisson (simulator 2.3).
 #[test]
 fn one_engine_saturates_where_the_worked_example_does() {
-    let fleet =
-        FleetOptions { noise: 0.0, dispatch: Duration::ZERO, ..fleet(1, "8b-h100") };
+    let fleet = FleetOptions { noise: 0.0, dispatch: Duration::ZERO, ..fleet(1, "8b-h100") };
     let at = |rate: f64| {
         let text = format!("unique:question=1024,output=200,rate={rate},requests={}", rate * 60.0);
         play(&fleet, &Spec::parse(&text).expect("fine").generate(1), &named("round-robin"))

@@ -303,9 +303,10 @@ fn endpoints_file_is_fine(folder: &tempfile::TempDir, text: &str) {
 }
 
 /// Flags of other programs that the docs speak of.
-const FOREIGN: [&str; 9] = [
+const FOREIGN: [&str; 10] = [
     "--bench",
     "--enable-prompt-tokens-details",
+    "--include-ignored",
     "--only",
     "--release",
     "--reuse-values",

@@ -13,7 +13,14 @@ fn keys(family: u64, blocks: u64) -> Vec<u64> {
 }
 
 fn request(id: u64, family: u64, prompt: u64, output: u64, block: u64) -> Request {
-    Request { id, blocks: keys(family, prompt / block), prompt_tokens: prompt, output_tokens: output, lora: None, given: 0 }
+    Request {
+        id,
+        blocks: keys(family, prompt / block),
+        prompt_tokens: prompt,
+        output_tokens: output,
+        lora: None,
+        given: 0,
+    }
 }
 
 fn engine(change: impl FnOnce(&mut EngineConfig)) -> Engine {
