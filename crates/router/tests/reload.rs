@@ -198,7 +198,7 @@ fn shadow_profiles_are_compared_and_have_no_effect() {
 fn a_shadow_with_faults_is_not_taken() {
     let bench = fleet();
     let mut faults = Faults::new();
-    assert!(!bench.pool.shadow(b"plugins: 7", true, DefaultProfile::Epp, &mut faults).is_some());
+    assert!(bench.pool.shadow(b"plugins: 7", true, DefaultProfile::Epp, &mut faults).is_none());
     assert!(faults.errors() > 0 && bench.pool.shadow_report().is_none());
 }
 

@@ -141,7 +141,7 @@ impl Outer<'_> {
             }
             Value::Mapping(_) => {
                 let named = node.get("kind").and_then(Node::as_str) == Some(KIND);
-                if !named && !(in_data && is_configuration(node)) {
+                if !(named || in_data && is_configuration(node)) {
                     return None;
                 }
                 let misplaced = in_data.then(|| Box::new(nearly::not_text(&path, node)));
