@@ -96,7 +96,6 @@ fn a_timed_replay_of_the_conversation_trace_gives_the_published_times() {
 }
 
 #[test]
-#[ignore = "seconds in a release build, minutes in a debug one"]
 fn a_timed_replay_of_the_synthetic_trace_gives_the_published_times() {
     let got = play(&fleet(8, "70b-4xh100"), &trace("synthetic"), &config("approximate"));
     near("mean", got.get("ttft_mean"), 1.50, 0.15);
@@ -105,7 +104,6 @@ fn a_timed_replay_of_the_synthetic_trace_gives_the_published_times() {
 }
 
 #[test]
-#[ignore = "seconds in a release build, minutes in a debug one"]
 fn an_undersized_index_and_cache_blind_policies_saturate_where_they_were_published_to() {
     let workload = Spec::parse("37-capacity:stages=20x50").expect("fine").generate(1);
     let fleet = fleet(4, "70b-4xh100");
