@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use pointsman_core::{ErrorCode, Nanos, Refusal, xxh64};
 use pointsman_fleet::Snapshot;
 use pointsman_scheduling::record::{Decision, Outcome, ProfileRecord, Shadowed, Signals, Steps};
-use pointsman_scheduling::{Candidate, Cycle, Facts, PrefixMatch, Scheduled, Scope, StagePick, Timing};
+use pointsman_scheduling::{Candidate, Cycle, Facts, PrefixMatch, Scheduled, Scope, StagePick};
 use pointsman_wire::body::{Api, splice};
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -108,10 +108,13 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     let now = laps.then;
     let located = locate(&fleet, &reading.head, &resolved.request.target_model, now, pool.stale_after);
     let mut facts = reading.active.compiled.columns.facts();
-    let mut then = pool.clock.now();
-    for hook in &reading.active.compiled.request_hooks {
-        hook.request(&mut resolved.request, &mut facts);
-        then = observe(&pool, &*hook.timing, then);
+    let hooks = &reading.active.compiled.request_hooks;
+    if !hooks.is_empty() {
+        let mut then = pool.clock.now();
+        for hook in hooks {
+            hook.request(&mut resolved.request, &mut facts);
+            then = hook.timing.lap(&*pool.clock, then);
+        }
     }
     let series = pool.metrics.series(&resolved.request);
     if reading.has_body() {
@@ -119,13 +122,6 @@ pub(crate) fn decide(mut reading: Reading) -> Result<Routed, Refused> {
     }
     steps.resolve = laps.lap();
     schedule(&reading, Understood { resolved, facts, series, joined }, &fleet, &located, laps, steps)
-}
-
-/// Observes how long a call took that began `then`, and says when it ended.
-fn observe(pool: &Pool, timing: &dyn Timing, then: Nanos) -> Nanos {
-    let now = pool.clock.now();
-    timing.observe(now.since(then).as_nanos() as f64 / 1e9);
-    now
 }
 
 /// Refuses what was not read to its end.
@@ -195,11 +191,11 @@ fn schedule(
     let mut then = laps.then;
     for Joining { says, timing } in &joined {
         says.produce(&request, all, now, &mut facts);
-        then = observe(pool, &**timing, then);
+        then = timing.lap(&*pool.clock, then);
     }
     for producer in &compiled.producers {
         producer.produce(&request, all, now, &mut facts);
-        then = observe(pool, &*producer.timing, then);
+        then = producer.timing.lap(&*pool.clock, then);
     }
     steps.gather = laps.lap();
 
@@ -209,7 +205,7 @@ fn schedule(
     for admitter in &compiled.admitters {
         let then = pool.clock.now();
         let admitted = admitter.admit(&cycle, all);
-        observe(pool, &*admitter.timing, then);
+        admitter.timing.lap(&*pool.clock, then);
         if let Err(refusal) = admitted {
             return Err(refuse(pool, &series, sketch(steps), refusal, fleet, Box::default(), laps.trace));
         }

@@ -158,9 +158,7 @@ impl Routed {
         let mut then = p.pool.clock.now();
         for hook in hooks {
             held.extend(hook.chosen(&chosen, &mut self.added));
-            let now = p.pool.clock.now();
-            hook.timing.observe(now.since(then).as_nanos() as f64 / 1e9);
-            then = now;
+            then = hook.timing.lap(&*p.pool.clock, then);
         }
         let uncached = |c: u32| p.facts.any::<UncachedTokens>().and_then(|u| u.get(c as usize)).map(|u| u.0);
         let tokens_of = |c: u32| uncached(c).unwrap_or_else(|| p.request.prompt_tokens());
@@ -357,7 +355,7 @@ impl Routed {
         for hook in &p.active.compiled.response_hooks {
             let then = self.parts.pool.clock.now();
             hook.response_head(&answered, set);
-            hook.timing.observe(self.parts.pool.clock.now().since(then).as_nanos() as f64 / 1e9);
+            hook.timing.lap(&*self.parts.pool.clock, then);
         }
     }
 
@@ -443,7 +441,7 @@ impl Routed {
         for hook in &p.active.compiled.usage_hooks {
             let then = p.pool.clock.now();
             self.response.attributes.extend(hook.usage(&used));
-            hook.timing.observe(p.pool.clock.now().since(then).as_nanos() as f64 / 1e9);
+            hook.timing.lap(&*p.pool.clock, then);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::record::Reason;
 use crate::{Answer, Facts, Request, Role, Scope, Stages};
-use pointsman_core::{ErrorCode, Nanos, Refusal};
+use pointsman_core::{Clock, ErrorCode, Nanos, Refusal};
 use pointsman_fleet::Endpoint;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -301,6 +301,13 @@ pub trait UsageHook: Send + Sync {
 pub trait Timing: Send + Sync {
     /// One call took `seconds`.
     fn observe(&self, seconds: f64);
+
+    /// A call that began `then` is over; says when.
+    fn lap(&self, clock: &dyn Clock, then: Nanos) -> Nanos {
+        let now = clock.now();
+        self.observe(now.since(then).as_nanos() as f64 / 1e9);
+        now
+    }
 }
 
 /// Keeps no durations.

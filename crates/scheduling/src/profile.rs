@@ -102,7 +102,7 @@ impl Profile {
                 break;
             }
             self.filter(number as u16, filter, cycle, scope, &mut run);
-            then = lap(clock, then, filter);
+            then = filter.timing.lap(clock, then);
             if timed {
                 run.laps.push(then);
             }
@@ -123,7 +123,7 @@ impl Profile {
                 }
                 *total += raw.clamp(0.0, 1.0) * weighted.weight;
             }
-            then = lap(clock, then, &weighted.scorer);
+            then = weighted.scorer.timing.lap(clock, then);
             if timed {
                 run.laps.push(then);
             }
@@ -134,7 +134,7 @@ impl Profile {
         if run.picked.is_empty() {
             run.picked.push(run.kept[0]);
         }
-        then = lap(clock, then, &self.picker);
+        then = self.picker.timing.lap(clock, then);
         if timed {
             run.laps.push(then);
         }
@@ -181,10 +181,4 @@ impl ProfileRun {
     pub fn total_of(&self, candidate: u32) -> Option<f64> {
         self.kept.iter().position(|&c| c == candidate).map(|i| self.totals[i])
     }
-}
-
-fn lap<T: ?Sized>(clock: &dyn Clock, then: Nanos, plugin: &Named<T>) -> Nanos {
-    let now = clock.now();
-    plugin.timing.observe(now.since(then).as_nanos() as f64 / 1e9);
-    now
 }

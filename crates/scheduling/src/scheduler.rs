@@ -57,7 +57,7 @@ impl Scheduler {
                 next: &mut next,
                 peer: &mut peer,
             });
-            self.handler.timing.observe(clock.now().since(then).as_nanos() as f64 / 1e9);
+            self.handler.timing.lap(clock, then);
             if next.is_empty() {
                 break;
             }
