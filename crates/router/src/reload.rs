@@ -106,17 +106,19 @@ impl Pool {
             Reloaded::Applied { changes, .. } => ("applied", changes.clone(), None),
             Reloaded::Refused(why) => ("refused", Vec::new(), Some(why.clone())),
         };
-        self.reloads.counted.get_or_create(&Result { result }).inc();
-        *last = Some(LastReload { at_unix_ms: self.clock.unix_millis(), result, changes, error });
+        *last = Some(self.reloaded(result, changes, error));
         reloaded
     }
 
     /// Notes that a document could not be had, and why. The one before stays in force.
     pub fn refuse_reload(&self, why: String) {
-        let mut last = self.reloads.last.lock();
-        self.reloads.counted.get_or_create(&Result { result: "refused" }).inc();
-        let at_unix_ms = self.clock.unix_millis();
-        *last = Some(LastReload { at_unix_ms, result: "refused", changes: Vec::new(), error: Some(why) });
+        *self.reloads.last.lock() = Some(self.reloaded("refused", Vec::new(), Some(why)));
+    }
+
+    /// Counts an attempt, and makes of it what is shown.
+    fn reloaded(&self, result: &'static str, changes: Vec<String>, error: Option<String>) -> LastReload {
+        self.reloads.counted.get_or_create(&Result { result }).inc();
+        LastReload { at_unix_ms: self.clock.unix_millis(), result, changes, error }
     }
 
     fn try_reload(

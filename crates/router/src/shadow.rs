@@ -150,9 +150,10 @@ impl Pool {
     ) -> Option<Vec<Arc<str>>> {
         let known = self.states.kept();
         let compiled = self.recompile(document, allow_experimental, default, faults)?;
+        let begun = self.states.kept();
         let blind = |p: &&NamedPlugin| {
             let key = (p.type_name, Arc::clone(&p.name));
-            !known.contains(&key) && self.states.kept().contains(&key)
+            !known.contains(&key) && begun.contains(&key)
         };
         let blind = compiled.plugins.iter().filter(blind).map(|p| Arc::clone(&p.name)).collect();
         self.shadow.store(Some(Arc::new(Shadow { compiled, counts: Arc::clone(&self.shadow_counts) })));
