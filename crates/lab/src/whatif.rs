@@ -6,18 +6,16 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-use pointsman_config::Faults;
-use pointsman_core::{Clock, EndpointName, ManualClock, Nanos};
+use pointsman_core::{Clock as _, EndpointName, ManualClock, Nanos};
 use pointsman_fleet::{EndpointMeta, LoraInfo, Scraped};
-use pointsman_plugins::{CompileOptions, DefaultProfile, LearnedStates, compile};
-use pointsman_router::{Pool, PoolOptions, RequestHead, Routed, seed_draws};
+use pointsman_plugins::DefaultProfile;
+use pointsman_router::{Pool, RequestHead, Routed};
 use pointsman_scheduling::Termination;
 use pointsman_wire::body::{Api, ParsedBody, Prompt};
 
-use crate::mix;
-use crate::policy::Unusable;
+use crate::policy::{Unusable, router};
 use crate::recording::Recorded;
+use crate::{BEGIN, mix};
 
 /// One decision, taken again.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,8 +34,6 @@ pub struct Again {
 pub struct WhatIf {
     pool: Arc<Pool>,
     clock: Arc<ManualClock>,
-    /// Known endpoints by `host:port`.
-    known: HashMap<String, ()>,
     serial: u64,
 }
 
@@ -53,39 +49,23 @@ impl WhatIf {
     /// # Errors
     /// When it has faults.
     pub fn new(document: &[u8], default: DefaultProfile) -> Result<Self, Unusable> {
-        let states: Arc<LearnedStates> = Arc::default();
-        let options = CompileOptions { allow_experimental: true, default, states: Arc::clone(&states) };
-        let mut faults = Faults::new();
-        let Some(compiled) = compile(document, &options, &mut faults) else {
-            let all = faults.sorted();
-            let first = all.first().map(|fault| fault.message.to_string()).unwrap_or_default();
-            return Err(Unusable { count: all.len().max(1), first });
-        };
-        seed_draws(1);
-        let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
-        let options = PoolOptions {
-            clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            states,
-            record_bytes: 0,
-            ..PoolOptions::default()
-        };
-        Ok(Self { pool: Pool::new(options, compiled), clock, known: HashMap::new(), serial: 0 })
+        let (pool, clock) = router(document, default, 1)?;
+        Ok(Self { pool, clock, serial: 0 })
     }
 
     /// Decides a request again.
     pub fn decide(&mut self, recorded: &Recorded) -> Again {
         self.serial += 1;
-        self.clock.reach(Nanos(1_000_000_000 + recorded.timestamp.saturating_mul(1_000_000)));
+        self.clock.reach(Nanos(BEGIN.0 + recorded.timestamp.saturating_mul(1_000_000)));
         let there: Vec<_> = recorded.candidates.iter().filter(|seen| !seen.out).collect();
         for seen in &there {
-            if !self.known.contains_key(&seen.address)
+            if self.pool.fleet.load().at(&seen.address).is_none()
                 && let Some((host, port)) = seen.address.rsplit_once(':')
                 && let Ok(port) = port.parse()
             {
                 let name = EndpointName::new("recorded", seen.address.clone());
                 let host = host.trim_start_matches('[').trim_end_matches(']');
                 self.pool.fleet.upsert(EndpointMeta::new(name, host, port));
-                self.known.insert(seen.address.clone(), ());
             }
         }
         self.show(recorded);

@@ -10,6 +10,7 @@ use pointsman_sim::{Engine, Event, Request, What};
 use super::FleetOptions;
 use super::outcome::{Ended, Outcome, Sample};
 use super::pooled::Pooled;
+use crate::BEGIN;
 use crate::policy::{Ask, Gauges, Over, Policy, View};
 use crate::workload::{When, Workload};
 
@@ -18,9 +19,6 @@ pub type Progress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
 /// Events between two reports of progress.
 const REPORT_EVERY: u64 = 65_536;
-
-/// Zero means "never" to whoever reads a clock.
-const BEGIN: Nanos = Nanos(1_000_000_000);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {

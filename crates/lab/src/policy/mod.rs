@@ -7,6 +7,7 @@ mod in_flight;
 mod named;
 mod oracle;
 mod production;
+mod router;
 mod sglang;
 mod tree;
 
@@ -17,7 +18,9 @@ use crate::fleet::FleetOptions;
 use crate::workload::Arrival;
 
 pub use named::{BASELINES, Baseline, Choice};
-pub use production::{Production, Unusable};
+pub use production::Production;
+pub use router::Unusable;
+pub(crate) use router::router;
 
 /// What an engine's metrics page said when it was last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

@@ -8,15 +8,15 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
-use pointsman_config::Faults;
-use pointsman_core::{Clock, EndpointName, ManualClock, Nanos};
+use pointsman_core::{EndpointName, ManualClock, Nanos};
 use pointsman_fleet::{EndpointMeta, LoraInfo, Scraped};
-use pointsman_plugins::{CompileOptions, DefaultProfile, LearnedStates, compile};
-use pointsman_router::{Pool, PoolOptions, RequestHead, Routed, seed_draws};
+use pointsman_plugins::DefaultProfile;
+use pointsman_router::{Pool, RequestHead, Routed};
 use pointsman_scheduling::{Served, Termination};
 use pointsman_sim::Engine;
 use pointsman_wire::body::{Api, ParsedBody, Prompt};
 
+use super::router::{Unusable, router};
 use super::{Ask, Over, Policy, View};
 use crate::fleet::FleetOptions;
 
@@ -25,19 +25,6 @@ const MODEL: &str = "lab";
 
 /// Port of all engines; they differ in their address.
 const PORT: u16 = 8_000;
-
-/// Bytes of decision records that a run keeps: none are looked at.
-const RECORD_BYTES: usize = 0;
-
-/// Why a configuration is no policy.
-#[derive(Debug, thiserror::Error)]
-#[error("the configuration has {count} {noun}: {first}", noun = if *count == 1 { "fault" } else { "faults" })]
-pub struct Unusable {
-    /// How many faults.
-    pub count: usize,
-    /// The first.
-    pub first: String,
-}
 
 type Headers = Vec<(Box<str>, Box<str>)>;
 
@@ -60,29 +47,12 @@ impl std::fmt::Debug for Production {
 }
 
 impl Production {
-    /// A router with that configuration; an empty one means `default`. All draws of this thread's routers follow from `seed` from here on, so
-    /// one thread runs one of them at a time.
+    /// A [`router`] in front of such a fleet.
     ///
     /// # Errors
     /// When the document has faults.
     pub fn new(document: &[u8], default: DefaultProfile, fleet: &FleetOptions, seed: u64) -> Result<Self, Unusable> {
-        let states: Arc<LearnedStates> = Arc::default();
-        let options = CompileOptions { allow_experimental: true, default, states: Arc::clone(&states) };
-        let mut faults = Faults::new();
-        let Some(compiled) = compile(document, &options, &mut faults) else {
-            let all = faults.sorted();
-            let first = all.first().map(|fault| fault.message.to_string()).unwrap_or_default();
-            return Err(Unusable { count: all.len().max(1), first });
-        };
-        seed_draws(seed);
-        let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
-        let options = PoolOptions {
-            clock: Arc::clone(&clock) as Arc<dyn Clock>,
-            states,
-            record_bytes: RECORD_BYTES,
-            ..PoolOptions::default()
-        };
-        let pool = Pool::new(options, compiled);
+        let (pool, clock) = router(document, default, seed)?;
         let hosts: Vec<String> = (0..fleet.pods.max(1))
             .map(|pod| format!("10.{}.{}.{}", pod >> 16 & 255, pod >> 8 & 255, pod & 255))
             .collect();
