@@ -9,7 +9,8 @@ use super::affinity::{Affinity, Of};
 use super::balance::{Balance, By};
 use super::cost::DynamoCost;
 use super::oracle::{Oracle, PooledCache};
-use super::production::{Production, Unusable};
+use super::production::Production;
+use super::router::Unusable;
 use super::sglang::{CacheAware, PrefixOnly};
 use crate::fleet::FleetOptions;
 
@@ -88,6 +89,12 @@ impl Choice {
             "least-connections" => Some(Self::Baseline("least-request")),
             _ => BASELINES.iter().find(|b| b.name == name).map(|b| Self::Baseline(b.name)),
         }
+    }
+
+    /// Every name that [`Choice::named`] knows, but for `least-connections`, which is `least-request`.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let presets = pointsman_plugins::presets::PRESETS.iter().map(|p| p.name);
+        ["default", "default-epp"].into_iter().chain(BASELINES.iter().map(|b| b.name)).chain(presets)
     }
 
     /// What a person calls it.

@@ -114,9 +114,7 @@ async fn follow(options: &Record, sink: &mut Sink) -> Result<(), Failure> {
                 break;
             }
             let Some((at, decision)) = open.pop_first() else { break };
-            let recorded = Recorded::of(&decision, &mut sink.begin)
-                .map_err(|e| Failure::new("an answer cannot be read").why(e))?;
-            sink.write(&recorded, decision.get("block_hashes").is_none())?;
+            sink.take(&decision)?;
             cursor = Some(at);
             if options.limit.is_some_and(|limit| sink.written >= limit) {
                 return Ok(());
@@ -131,12 +129,7 @@ async fn follow(options: &Record, sink: &mut Sink) -> Result<(), Failure> {
             tokio::time::sleep(POLL).await;
         }
     }
-    for decision in open.into_values() {
-        let recorded =
-            Recorded::of(&decision, &mut sink.begin).map_err(|e| Failure::new("an answer cannot be read").why(e))?;
-        sink.write(&recorded, decision.get("block_hashes").is_none())?;
-    }
-    Ok(())
+    open.values().try_for_each(|decision| sink.take(decision))
 }
 
 fn id(decision: &Value) -> String {
@@ -157,6 +150,13 @@ impl Sink {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
         let file = file.map_err(|e| cannot(path, &e))?;
         Ok(Self { path: path.to_owned(), file: BufWriter::new(file), begin: None, written: 0, unshared: 0 })
+    }
+
+    /// Writes a decision as a running Pointsman tells it.
+    fn take(&mut self, decision: &Value) -> Result<(), Failure> {
+        let recorded = Recorded::of(decision, &mut self.begin);
+        let recorded = recorded.map_err(|e| Failure::new("an answer cannot be read").why(e))?;
+        self.write(&recorded, decision.get("block_hashes").is_none())
     }
 
     fn write(&mut self, recorded: &Recorded, unshared: bool) -> Result<(), Failure> {

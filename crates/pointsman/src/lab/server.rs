@@ -10,12 +10,11 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use pointsman_lab::fleet::FleetOptions;
 use pointsman_lab::metrics::Slo;
-use pointsman_lab::policy::{BASELINES, Choice};
+use pointsman_lab::policy::Choice;
 use pointsman_lab::race::{Done, Race, Source};
 use pointsman_lab::recording::Recorded;
 use pointsman_lab::report::Report;
 use pointsman_lab::workload::{NAMED, Spec, read};
-use pointsman_plugins::presets::PRESETS;
 use pointsman_router::Pool;
 use pointsman_sim::Profile;
 use serde::Deserialize;
@@ -100,8 +99,7 @@ impl Races {
 
     /// What can be asked for.
     fn offers() -> Value {
-        let policies = [IN_FORCE, "default", "default-epp"].into_iter();
-        let policies = policies.chain(BASELINES.iter().map(|b| b.name)).chain(PRESETS.iter().map(|p| p.name));
+        let policies = std::iter::once(IN_FORCE).chain(Choice::names());
         let workloads = NAMED.iter().map(|n| json!({"name": n.name, "doc": n.doc}));
         let own = json!({"name": OWN, "doc": "The latest decisions of this process; prompts are told apart with --record-block-hashes."});
         json!({
@@ -198,34 +196,32 @@ impl Races {
 
 /// Makes the runs of a race, one after the other.
 fn play(plan: &Race, id: u64, kept: &Mutex<Kept>) {
-    let with = |change: &dyn Fn(&mut Run)| {
-        if let Some(run) = kept.lock().runs.iter_mut().find(|run| run.id == id) {
-            change(run);
-        }
-    };
     let jobs = plan.jobs();
-    let mut error = None;
     for (n, job) in jobs.iter().enumerate() {
         let made = plan.run(*job, &mut |ended, all| {
             let share = (n as f64 + ended as f64 / all.max(1) as f64) / jobs.len() as f64;
-            with(&|run| run.progress = share);
+            change(kept, id, |run| run.progress = share);
             ControlFlow::Continue(())
         });
         match made {
-            Ok(done) => with(&|run| {
-                run.done.push(done.clone());
+            Ok(done) => change(kept, id, |run| {
+                run.done.push(done);
                 run.progress = (n + 1) as f64 / jobs.len() as f64;
             }),
             Err(why) => {
-                error = Some(format!("{}: {why}", plan.choices[job.choice].name()));
+                let why = format!("{}: {why}", plan.choices[job.choice].name());
+                change(kept, id, |run| run.error = Some(why));
                 break;
             }
         }
     }
-    with(&|run| {
-        run.over = true;
-        run.error.clone_from(&error);
-    });
+    change(kept, id, |run| run.over = true);
+}
+
+fn change(kept: &Mutex<Kept>, id: u64, change: impl FnOnce(&mut Run)) {
+    if let Some(run) = kept.lock().runs.iter_mut().find(|run| run.id == id) {
+        change(run);
+    }
 }
 
 impl pointsman_admin::Extension for Races {

@@ -8,11 +8,10 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use pointsman_lab::fleet::FleetOptions;
 use pointsman_lab::metrics::Slo;
-use pointsman_lab::policy::{BASELINES, Choice};
+use pointsman_lab::policy::Choice;
 use pointsman_lab::race::Source;
 use pointsman_lab::workload::{NAMED, Spec};
 use pointsman_plugins::DefaultProfile;
-use pointsman_plugins::presets::PRESETS;
 use pointsman_sim::Profile;
 
 use super::files;
@@ -175,8 +174,7 @@ pub(super) fn choice(text: &str) -> Result<Choice, Failure> {
     let is_file =
         path.extension().is_some_and(|e| ["yaml", "yml", "json"].iter().any(|known| e == *known)) || path.is_file();
     if !is_file {
-        let names = BASELINES.iter().map(|b| b.name).chain(PRESETS.iter().map(|p| p.name));
-        let names: Vec<&str> = ["default", "default-epp"].into_iter().chain(names).collect();
+        let names: Vec<&str> = Choice::names().collect();
         return Err(Failure::usage(format!("unknown policy `{text}`"))
             .why(format!("there are {}", names.join(", ")))
             .next("use one of these, or the file of an EndpointPickerConfig"));
