@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::Guard;
 
-/// Further paths below `/api/`. Called behind the guard, on a thread that others wait for: whatever takes long is only begun here.
+/// Further paths below `/api/`. Called behind the guard, on a thread that may wait.
 pub trait Extension: Send + Sync + 'static {
     /// Status and JSON for a request; `None` when the path is somebody else's. A body has 4 KiB at most.
     fn answer(&self, method: &str, path: &str, query: &str, body: &[u8]) -> Option<(u16, Value)>;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use hyper::header::{ACCEPT, ALLOW, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use hyper::{Method, StatusCode, Uri};
 use pointsman_config::Fault;
@@ -74,17 +75,17 @@ pub(crate) struct Ask<'a> {
     pub(crate) listen: SocketAddr,
 }
 
-pub(crate) fn answer(view: &impl View, admin: &Admin, ask: &Ask<'_>) -> Reply {
-    let guard = &admin.guard;
+/// The answer of this crate; `None` when the path is not one of its own, and may be asked of an extension.
+pub(crate) fn answer(view: &impl View, guard: &Guard, ask: &Ask<'_>) -> Option<Reply> {
     if let Err(denied) = admitted(guard, ask) {
-        return *denied;
+        return Some(*denied);
     }
     let path = ask.uri.path();
     if let Some((name, out)) = changes(path) {
-        return only(ask, &[Method::POST], |ask| change(view, guard, ask, name, out));
+        return Some(only(ask, &[Method::POST], |ask| change(view, guard, ask, name, out)));
     }
     let read = &[Method::GET, Method::HEAD];
-    match path {
+    Some(match path {
         "/" => only(ask, read, |_| with_type(StatusCode::OK, TEXT, INDEX)),
         "/healthz" => only(ask, read, |_| with_type(StatusCode::OK, TEXT, "ok\n")),
         "/metrics" => only(ask, read, |ask| metrics(view, ask.headers)),
@@ -110,20 +111,27 @@ pub(crate) fn answer(view: &impl View, admin: &Admin, ask: &Ask<'_>) -> Reply {
         "/api/decisions" => only(ask, read, |ask| decisions(view, ask.uri.query().unwrap_or(""))),
         _ => match path.strip_prefix("/api/decisions/") {
             Some(id) => only(ask, read, |_| decision(view, id)),
-            None => extended(admin, ask)
-                .unwrap_or_else(|| fault(StatusCode::NOT_FOUND, "there is nothing here; GET / lists what is")),
+            None => return None,
         },
-    }
+    })
 }
 
-/// The answer of an extension.
-fn extended(admin: &Admin, ask: &Ask<'_>) -> Option<Reply> {
-    let (path, query) = (ask.uri.path(), ask.uri.query().unwrap_or(""));
-    let mut answers = admin.extensions.iter().filter_map(|e| e.answer(ask.method.as_str(), path, query, ask.body));
-    let (status, value) = answers.next()?;
-    let mut reply = json_reply(&value);
-    *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    Some(reply)
+/// The answer of the extension that knows the path.
+pub(crate) async fn extended(admin: &Admin, method: Method, uri: Uri, body: Bytes) -> Reply {
+    let extensions = admin.extensions.clone();
+    let ask = move || {
+        let (path, query) = (uri.path(), uri.query().unwrap_or(""));
+        extensions.iter().find_map(|e| e.answer(method.as_str(), path, query, &body))
+    };
+    match tokio::task::spawn_blocking(ask).await {
+        Ok(Some((status, value))) => {
+            let mut reply = json_reply(&value);
+            *reply.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            reply
+        }
+        Ok(None) => fault(StatusCode::NOT_FOUND, "there is nothing here; GET / lists what is"),
+        Err(_) => fault(StatusCode::INTERNAL_SERVER_ERROR, "the answer could not be made"),
+    }
 }
 
 fn warning(fault: &Fault) -> serde_json::Value {

@@ -16,7 +16,7 @@ use crate::page::Page;
 use crate::prefix;
 use crate::profiles::Profile;
 use crate::reply::{Reply, fault, json};
-use crate::routes::{Ask, admitted, answer, not_allowed};
+use crate::routes::{Ask, admitted, answer, extended, not_allowed};
 use crate::stream::Streams;
 use crate::{Admin, View};
 
@@ -92,7 +92,10 @@ async fn respond<V: View>(
             Ok(()) if path == "/api/stream" => shared.streams.open(&shared.view, head.uri.query().unwrap_or("")),
             Ok(()) => prefixes(shared).await,
         },
-        _ => answer(&*shared.view, &shared.admin, &ask),
+        _ => match answer(&*shared.view, guard, &ask) {
+            Some(reply) => reply,
+            None => extended(&shared.admin, head.method, head.uri, body).await,
+        },
     }
 }
 
