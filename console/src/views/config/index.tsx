@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import type { Config, PluginType, Shadow } from "../../api/types";
 import { clean, int, percent } from "../../format";
+import { Th } from "../../parts/Th";
 import { useLoad } from "../../parts/useLoad";
 import { configVersion } from "../../store";
 import { Effective } from "./Effective";
@@ -96,13 +97,9 @@ function ShadowReport({ shadow }: { shadow: Shadow }) {
       <table>
         <thead>
           <tr>
-            <th scope="col">Mean at the choice</th>
-            <th scope="col" class="num">
-              In force
-            </th>
-            <th scope="col" class="num">
-              Shadow
-            </th>
+            <Th>Mean at the choice</Th>
+            <Th num>In force</Th>
+            <Th num>Shadow</Th>
           </tr>
         </thead>
         <tbody>

@@ -5,6 +5,7 @@ import type { Endpoint } from "../../api/types";
 import { ago, clean, int, percent } from "../../format";
 import { Meter } from "../../parts/Meter";
 import { Spark } from "../../parts/Spark";
+import { Th } from "../../parts/Th";
 import { place, setQuery } from "../../router";
 import { endpoints, histories } from "../../store";
 
@@ -94,24 +95,16 @@ export function FleetView() {
           <table id="fleet">
             <thead>
               <tr>
-                <th scope="col">Endpoint</th>
-                <th scope="col">State</th>
-                <th scope="col">Waiting</th>
-                <th scope="col" class="num">
-                  Running
-                </th>
-                <th scope="col">KV cache</th>
-                <th scope="col">In flight</th>
-                <th scope="col" class="num">
-                  Held blocks
-                </th>
-                <th scope="col">Adapters</th>
-                <th scope="col" class="num">
-                  Scraped
-                </th>
-                <th scope="col">
-                  <span class="visually-hidden">Action</span>
-                </th>
+                <Th>Endpoint</Th>
+                <Th>State</Th>
+                <Th>Waiting</Th>
+                <Th num>Running</Th>
+                <Th>KV cache</Th>
+                <Th>In flight</Th>
+                <Th num>Held blocks</Th>
+                <Th>Adapters</Th>
+                <Th num>Scraped</Th>
+                <Th><span class="visually-hidden">Action</span></Th>
               </tr>
             </thead>
             <tbody>

@@ -3,6 +3,7 @@ import { useMemo } from "preact/hooks";
 import type { Config, Json, Phases } from "../../api/types";
 import { clean, int, micros, millis, percent } from "../../format";
 import { Plot } from "../../parts/Plot";
+import { Th } from "../../parts/Th";
 import { useLoad } from "../../parts/useLoad";
 import { address, place, setQuery } from "../../router";
 import { configVersion, decisions } from "../../store";
@@ -165,17 +166,11 @@ function Running({ config }: { config: Config | null }) {
               <caption>{staged.length ? "The newest decisions with more than one phase." : "None of the decisions held here had a second phase."}</caption>
               <thead>
                 <tr>
-                  <th scope="col">Decision</th>
-                  <th scope="col" class="num">
-                    Prompt
-                  </th>
-                  <th scope="col">Phases</th>
-                  <th scope="col" class="num">
-                    Decided in
-                  </th>
-                  <th scope="col" class="num">
-                    TTFT
-                  </th>
+                  <Th>Decision</Th>
+                  <Th num>Prompt</Th>
+                  <Th>Phases</Th>
+                  <Th num>Decided in</Th>
+                  <Th num>TTFT</Th>
                 </tr>
               </thead>
               <tbody>

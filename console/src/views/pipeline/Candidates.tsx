@@ -1,6 +1,7 @@
 // The candidates of one profile: raw and weighted scores, what was known of each, who was dropped and why.
 import type { Candidate, Decision, Profile } from "../../api/types";
 import { Meter } from "../../parts/Meter";
+import { Th } from "../../parts/Th";
 import { clean, fixed, int, percent, short } from "../../format";
 import { address } from "../../router";
 
@@ -19,31 +20,17 @@ export function Candidates({ profile, decision }: { profile: Profile; decision: 
           <caption>{caption}</caption>
           <thead>
             <tr>
-              <th scope="col">Endpoint</th>
+              <Th>Endpoint</Th>
               {scorers.map((s) => (
-                <th scope="col" class="num" key={s.name} title={s.name}>
-                  {clean(short(s.name), 28)} x{s.weight}
-                </th>
+                <Th num key={s.name} title={s.name}>{clean(short(s.name), 28)} x{s.weight}</Th>
               ))}
-              <th scope="col" class="num">
-                Total
-              </th>
-              <th scope="col" class="num">
-                Held tokens
-              </th>
-              <th scope="col" class="num">
-                Waiting
-              </th>
-              <th scope="col" class="num">
-                Running
-              </th>
-              <th scope="col" class="num">
-                In flight
-              </th>
-              <th scope="col">KV cache</th>
-              <th scope="col" class="num">
-                Signals
-              </th>
+              <Th num>Total</Th>
+              <Th num>Held tokens</Th>
+              <Th num>Waiting</Th>
+              <Th num>Running</Th>
+              <Th num>In flight</Th>
+              <Th>KV cache</Th>
+              <Th num>Signals</Th>
             </tr>
           </thead>
           <tbody>

@@ -1,6 +1,7 @@
 // The newest decisions, one line each.
 import type { Decision } from "../../api/types";
 import { clean, clock, int, millis } from "../../format";
+import { Th } from "../../parts/Th";
 import { address } from "../../router";
 import { target } from "./index";
 
@@ -20,17 +21,13 @@ export function List({ decisions, chosen, query }: { decisions: Decision[]; chos
           </caption>
           <thead>
             <tr>
-              <th scope="col">Decision</th>
-              <th scope="col">Time</th>
-              <th scope="col">Model</th>
-              <th scope="col">To</th>
-              <th scope="col" class="num">
-                Tokens
-              </th>
-              <th scope="col" class="num">
-                TTFT
-              </th>
-              <th scope="col">Outcome</th>
+              <Th>Decision</Th>
+              <Th>Time</Th>
+              <Th>Model</Th>
+              <Th>To</Th>
+              <Th num>Tokens</Th>
+              <Th num>TTFT</Th>
+              <Th>Outcome</Th>
             </tr>
           </thead>
           <tbody>

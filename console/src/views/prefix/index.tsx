@@ -3,6 +3,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import type { PrefixTree } from "../../api/types";
 import { clean, int, percent } from "../../format";
 import { Plot } from "../../parts/Plot";
+import { Th } from "../../parts/Th";
 import { useLoad } from "../../parts/useLoad";
 import { fleetAt } from "../../store";
 import { Icicle } from "./Icicle";
@@ -66,18 +67,12 @@ export function PrefixView() {
               <caption>By tokens that a second prompt need not compute: held prompts beyond the first, times length.</caption>
               <thead>
                 <tr>
-                  <th scope="col">Prefix</th>
-                  <th scope="col" class="num">
-                    Tokens
-                  </th>
-                  <th scope="col" class="num">
-                    Prompts
-                  </th>
-                  <th scope="col">Tier</th>
-                  <th scope="col">Held by</th>
-                  <th scope="col" class="num">
-                    Idle for
-                  </th>
+                  <Th>Prefix</Th>
+                  <Th num>Tokens</Th>
+                  <Th num>Prompts</Th>
+                  <Th>Tier</Th>
+                  <Th>Held by</Th>
+                  <Th num>Idle for</Th>
                 </tr>
               </thead>
               <tbody>
@@ -112,19 +107,11 @@ export function PrefixView() {
               <caption>Choose one to see what it holds in the tree.</caption>
               <thead>
                 <tr>
-                  <th scope="col">Endpoint</th>
-                  <th scope="col" class="num">
-                    Blocks
-                  </th>
-                  <th scope="col" class="num">
-                    Tokens
-                  </th>
-                  <th scope="col" class="num">
-                    Came
-                  </th>
-                  <th scope="col" class="num">
-                    Went
-                  </th>
+                  <Th>Endpoint</Th>
+                  <Th num>Blocks</Th>
+                  <Th num>Tokens</Th>
+                  <Th num>Came</Th>
+                  <Th num>Went</Th>
                 </tr>
               </thead>
               <tbody>

@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ApiError, get, post } from "../../api/client";
 import type { Offers, Race } from "../../api/types";
 import { clean, int, millis, percent } from "../../format";
+import { Th } from "../../parts/Th";
 import { go, place } from "../../router";
 
 const CHOSEN = ["in-force", "round-robin", "least-connections", "random"];
@@ -120,11 +121,9 @@ export function RaceView() {
               <caption>Mean over the repetitions, with the half width of its 95 % interval.</caption>
               <thead>
                 <tr>
-                  <th scope="col">Policy</th>
+                  <Th>Policy</Th>
                   {columns(race).map(([key, label]) => (
-                    <th scope="col" class="num" key={key}>
-                      {label}
-                    </th>
+                    <Th num key={key}>{label}</Th>
                   ))}
                 </tr>
               </thead>

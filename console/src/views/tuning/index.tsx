@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ApiError, post } from "../../api/client";
 import type { Config, Preset, Rescored } from "../../api/types";
 import { clean, fixed, int, millis, percent, short } from "../../format";
+import { Th } from "../../parts/Th";
 import { useLoad } from "../../parts/useLoad";
 import { address } from "../../router";
 import { configVersion } from "../../store";
@@ -159,13 +160,9 @@ function Shares({ report }: { report: Rescored }) {
       <table>
         <thead>
           <tr>
-            <th scope="col">Endpoint</th>
-            <th scope="col" class="num">
-              Went there
-            </th>
-            <th scope="col" class="num">
-              Would go there
-            </th>
+            <Th>Endpoint</Th>
+            <Th num>Went there</Th>
+            <Th num>Would go there</Th>
           </tr>
         </thead>
         <tbody>
@@ -193,13 +190,11 @@ function Changes({ report }: { report: Rescored }) {
           </caption>
           <thead>
             <tr>
-              <th scope="col">Decision</th>
-              <th scope="col">Model</th>
-              <th scope="col">Went to</th>
-              <th scope="col">Would go to</th>
-              <th scope="col" class="num">
-                By
-              </th>
+              <Th>Decision</Th>
+              <Th>Model</Th>
+              <Th>Went to</Th>
+              <Th>Would go to</Th>
+              <Th num>By</Th>
             </tr>
           </thead>
           <tbody>
