@@ -1,23 +1,11 @@
 //! The commands that need no running Pointsman, as a shell sees them.
 
+mod shell;
+
 use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
-fn pointsman(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pointsman")).args(args).stdin(Stdio::null()).output().expect("the program runs")
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().expect("it ends by itself")
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("UTF-8")
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).expect("UTF-8")
-}
+use shell::{code, err, file, out, pointsman};
 
 const GOOD: &str = "\
 apiVersion: llm-d.ai/v1alpha1
@@ -40,12 +28,6 @@ schedulingProfiles:
 - name: default
   plugins: [{pluginRef: mine, weight: 2}]
 ";
-
-fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
-    let path = folder.path().join(name);
-    std::fs::write(&path, text).expect("the file can be written");
-    path.to_str().expect("UTF-8").to_owned()
-}
 
 /// Every command that the help lists.
 fn commands() -> Vec<String> {

@@ -1,28 +1,10 @@
 //! The laboratory's commands as a shell sees them.
 
-use std::process::{Command, Output, Stdio};
+mod shell;
 
-fn pointsman(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pointsman")).args(args).stdin(Stdio::null()).output().expect("the program runs")
-}
+use std::process::{Command, Stdio};
 
-fn code(output: &Output) -> i32 {
-    output.status.code().expect("it ends by itself")
-}
-
-fn out(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).expect("UTF-8")
-}
-
-fn err(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).expect("UTF-8")
-}
-
-fn file(folder: &tempfile::TempDir, name: &str, text: &str) -> String {
-    let path = folder.path().join(name);
-    std::fs::write(&path, text).expect("the file can be written");
-    path.to_str().expect("UTF-8").to_owned()
-}
+use shell::{code, err, file, out, pointsman};
 
 #[test]
 fn a_race_without_arguments_compares_four_policies() {
