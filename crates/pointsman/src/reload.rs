@@ -136,8 +136,7 @@ impl Reloader {
 
 /// What the file holds now. One that is no file any more, such as a pipe, may never end.
 fn read_again(file: &Path) -> Result<Vec<u8>, String> {
-    let whole = || std::fs::metadata(file).map_or(true, |found| found.is_file());
-    if !whole() {
+    if std::fs::metadata(file).is_ok_and(|found| !found.is_file()) {
         return Err(format!("{} is not a regular file", file.display()));
     }
     read(file).map(|(_, bytes)| bytes).map_err(|e| e.to_string())

@@ -48,11 +48,7 @@ fn build(b: &mut Build<'_>) -> Instance {
         b.fault("labelKey", "`labelKey` must not be empty");
     }
     Instance::scorer(HeaderLabelAffinityScorer {
-        header: if params.given("headerName") {
-            header_name(b, params, "headerName", Use::Read)
-        } else {
-            String::new()
-        },
+        header: header_name(b, params, "headerName", Use::Read),
         label: params.str("labelKey").to_owned(),
     })
 }
