@@ -3,14 +3,16 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use pointsman_core::Nanos;
-use pointsman_sim::{Engine, Event, Request, What};
+use pointsman_sim::{Engine, Event, Request, Stats, What};
 
 use super::FleetOptions;
 use super::outcome::{Ended, Outcome, Sample};
 use super::pooled::Pooled;
 use crate::BEGIN;
+use crate::metrics::Course;
 use crate::policy::{Ask, Gauges, Over, Policy, View};
 use crate::workload::{When, Workload};
 
@@ -21,13 +23,19 @@ pub type Progress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 const REPORT_EVERY: u64 = 65_536;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+pub(super) enum Due {
     /// The next stage begins.
     Stage,
     /// The engine has something to say.
     Engine(u32),
     /// The engine's metrics are read.
     Scrape(u32),
+    /// The engine dies.
+    Down(u32),
+    /// Routers know that the engine is down.
+    Noticed(u32),
+    /// The engine is there again.
+    Back(u32),
     /// The request of that number comes.
     Arrive(u32),
     /// The request reaches the engine.
@@ -47,29 +55,39 @@ pub fn run(
     run.outcome()
 }
 
-struct Run<'a> {
-    options: &'a FleetOptions,
+pub(super) struct Run<'a> {
+    pub(super) options: &'a FleetOptions,
     workload: &'a Workload,
-    policy: &'a mut dyn Policy,
-    engines: Vec<Engine>,
+    pub(super) policy: &'a mut dyn Policy,
+    pub(super) engines: Vec<Engine>,
+    pub(super) seed: u64,
+    /// Engines that live.
+    pub(super) alive: Vec<bool>,
+    /// Engines that are up as far as routers know.
+    pub(super) up: Vec<usize>,
+    /// Counters of lives that are over.
+    pub(super) past: Vec<Stats>,
     gauges: Vec<Gauges>,
     /// When each engine is in the heap for.
-    scheduled: Vec<Option<Nanos>>,
+    pub(super) scheduled: Vec<Option<Nanos>>,
     heap: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
-    serial: u64,
-    now: Nanos,
-    samples: Vec<Sample>,
+    pub(super) serial: u64,
+    pub(super) now: Nanos,
+    pub(super) samples: Vec<Sample>,
     /// Block keys of requests between decision and first token.
     keys: Vec<Vec<u64>>,
     /// Requests that wait for the end of each.
     followers: Vec<Vec<u32>>,
     pooled: Option<Pooled>,
     events: Vec<Event>,
+    course: Course,
     /// Stage in progress, and requests of it that have not ended.
     stage: usize,
     left: usize,
     began: Nanos,
     seconds: f64,
+    /// Preemptions before counting began; `None` while warming up.
+    counting: Option<u64>,
     ended: usize,
     turns: u64,
     cut: bool,
@@ -90,6 +108,10 @@ impl<'a> Run<'a> {
             workload.requests.iter().map(|r| Sample::new(Nanos(0), r.prompt.tokens.max(1), r.output.max(1))).collect();
         Self {
             gauges: vec![Gauges::default(); engines.len()],
+            seed,
+            alive: vec![true; engines.len()],
+            up: (0..engines.len()).collect(),
+            past: vec![Stats::default(); engines.len()],
             scheduled: vec![None; engines.len()],
             engines,
             heap: BinaryHeap::new(),
@@ -100,10 +122,12 @@ impl<'a> Run<'a> {
             followers,
             pooled: policy.pools_caches().then(Pooled::default),
             events: Vec::new(),
+            course: Course::default(),
             stage: 0,
             left: 0,
             began: BEGIN,
             seconds: 0.0,
+            counting: (workload.warm == 0).then_some(0),
             ended: 0,
             turns: 0,
             cut: false,
@@ -113,7 +137,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn push(&mut self, at: Nanos, due: Due) {
+    pub(super) fn push(&mut self, at: Nanos, due: Due) {
         self.serial += 1;
         self.heap.push(Reverse((at.max(self.now), self.serial, due)));
     }
@@ -127,6 +151,14 @@ impl<'a> Run<'a> {
         for pod in 0..pods {
             let share = self.options.scrape.mul_f64(f64::from(pod + 1) / f64::from(pods));
             self.push(BEGIN.plus(share), Due::Scrape(pod));
+        }
+        for outage in &self.options.outages {
+            if outage.pod < self.engines.len() {
+                self.push(BEGIN.plus(outage.from), Due::Down(outage.pod as u32));
+                if let Some(to) = outage.to {
+                    self.push(BEGIN.plus(to), Due::Back(outage.pod as u32));
+                }
+            }
         }
         self.begin_stage();
         while self.ended < self.workload.requests.len() {
@@ -144,6 +176,9 @@ impl<'a> Run<'a> {
                     }
                 }
                 Due::Scrape(pod) => self.scrape(pod, true),
+                Due::Down(pod) => self.die(pod),
+                Due::Noticed(pod) => self.notice(pod as usize),
+                Due::Back(pod) => self.live(pod),
                 Due::Arrive(request) => self.arrive(request),
                 Due::Dispatch(request, pod) => self.dispatch(request, pod),
             }
@@ -186,33 +221,51 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn scrape(&mut self, pod: u32, again: bool) {
+    pub(super) fn scrape(&mut self, pod: u32, again: bool) {
         let at = pod as usize;
+        if again {
+            self.push(self.now.plus(self.options.scrape.max(Duration::from_millis(1))), Due::Scrape(pod));
+        }
+        if !self.alive[at] {
+            return;
+        }
         self.advance(at);
         let engine = &self.engines[at];
         self.gauges[at] =
             Gauges { waiting: engine.waiting(), running: engine.running(), kv_usage: engine.kv_usage(), at: self.now };
-        self.policy.scraped(self.now, at, &self.engines[at]);
         if again {
-            self.push(self.now.plus(self.options.scrape.max(std::time::Duration::from_millis(1))), Due::Scrape(pod));
+            self.course.reading(self.now, engine.waiting(), engine.kv_usage());
         }
+        self.policy.scraped(self.now, at, &self.engines[at]);
     }
 
     fn arrive(&mut self, number: u32) {
         let at = number as usize;
-        let request = &self.workload.requests[at];
+        if self.counting.is_none() && at >= self.workload.warm {
+            self.counting = Some(self.preemptions());
+            (self.began, self.seconds) = (self.now, 0.0);
+        }
         self.samples[at].arrived = self.now;
+        self.place(number);
+    }
+
+    /// Asks the policy, also again when an engine died before it said anything.
+    pub(super) fn place(&mut self, number: u32) {
+        let at = number as usize;
+        let request = &self.workload.requests[at];
         let keys = request.prompt.blocks(self.options.block_size, usize::MAX, false);
-        let view = View { now: self.now, engines: &self.engines, gauges: &self.gauges, options: self.options };
+        let (engines, up) = (&self.engines[..], &self.up[..]);
+        let view = View { now: self.now, engines, up, gauges: &self.gauges, options: self.options };
         let ask = Ask { id: number, request, keys: &keys };
-        let picked = self.policy.pick(&ask, &view).filter(|pod| *pod < self.engines.len());
+        let picked = if up.is_empty() { None } else { self.policy.pick(&ask, &view) };
+        let picked = picked.filter(|pod| *pod < self.engines.len());
         let Some(pod) = picked else {
             self.end(number, Ended::Refused, false);
             return;
         };
         let held = match &self.pooled {
             Some(pooled) => pooled.find(&keys),
-            None => self.engines.iter().map(|e| e.pool().find(keys.iter().copied()).0).max().unwrap_or(0),
+            None => up.iter().map(|pod| engines[*pod].pool().find(keys.iter().copied()).0).max().unwrap_or(0),
         };
         // The last token is always computed.
         let most = (self.samples[at].prompt - 1) / u64::from(self.options.block_size);
@@ -225,6 +278,12 @@ impl<'a> Run<'a> {
 
     fn dispatch(&mut self, number: u32, pod: u32) {
         let (at, engine) = (number as usize, pod as usize);
+        if !self.alive[engine] {
+            self.keys[at].clear();
+            self.notice(engine);
+            self.again(number);
+            return;
+        }
         self.advance(engine);
         let request = &self.workload.requests[at];
         let keys = std::mem::take(&mut self.keys[at]);
@@ -250,7 +309,7 @@ impl<'a> Run<'a> {
     }
 
     /// Lets the engine catch up, and says what happened.
-    fn advance(&mut self, pod: usize) {
+    pub(super) fn advance(&mut self, pod: usize) {
         let mut events = std::mem::take(&mut self.events);
         self.engines[pod].advance(self.now, &mut events);
         for event in events.drain(..) {
@@ -277,7 +336,7 @@ impl<'a> Run<'a> {
         self.events = events;
     }
 
-    fn end(&mut self, number: u32, how: Ended, picked: bool) {
+    pub(super) fn end(&mut self, number: u32, how: Ended, picked: bool) {
         let at = number as usize;
         self.samples[at].ended = how;
         self.ended += 1;
@@ -306,8 +365,14 @@ impl<'a> Run<'a> {
     }
 
     fn outcome(self) -> Outcome {
-        let samples = self.samples.into_iter().filter(|s| s.arrived.0 > 0).collect();
-        let engines = self.engines.iter().map(Engine::stats).collect();
-        Outcome { samples, engines, seconds: self.seconds, events: self.turns, cut: self.cut }
+        let preemptions = self.preemptions() - self.counting.unwrap_or(0);
+        let engines = (0..self.engines.len()).map(|pod| self.stats(pod)).collect();
+        let mut course = self.course;
+        for s in self.samples.iter().filter(|s| s.first > s.arrived) {
+            course.request(s.arrived, s.ttft(), s.prompt, s.cached);
+        }
+        let counted = self.samples.into_iter().skip(self.workload.warm);
+        let samples = counted.filter(|s| s.arrived.0 > 0).collect();
+        Outcome { samples, engines, preemptions, seconds: self.seconds, course, events: self.turns, cut: self.cut }
     }
 }

@@ -1,7 +1,9 @@
 //! What a run comes to, in figures, and what several runs say together.
 
+mod course;
 mod interval;
 mod summary;
 
+pub use course::{Course, Lines};
 pub use interval::{Estimate, estimate, paired};
 pub use summary::{METRICS, Metric, Slo, Summary};

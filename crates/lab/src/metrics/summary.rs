@@ -102,7 +102,7 @@ impl Summary {
             sum(&|s| s.held.saturating_sub(s.cached)),
             imbalance(&complete, pods, &|_| 1),
             imbalance(&complete, pods, &computed),
-            outcome.engines.iter().map(|e| e.preemptions).sum::<u64>() as f64,
+            outcome.preemptions as f64,
             seconds,
         ]);
         Self { values }
@@ -146,6 +146,7 @@ fn imbalance(samples: &[&Sample], pods: usize, of: &dyn Fn(&Sample) -> u64) -> f
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Course;
     use pointsman_core::Nanos;
 
     #[test]
@@ -163,7 +164,15 @@ mod tests {
         };
         let refused = Sample { ended: Ended::Refused, ..sample(0, 0, 0) };
         let samples = vec![sample(0, 100, 600), sample(0, 300, 200), sample(1, 2_000, 600), refused];
-        let outcome = Outcome { samples, engines: vec![], seconds: 10.0, events: 0, cut: false };
+        let outcome = Outcome {
+            samples,
+            engines: vec![],
+            preemptions: 0,
+            seconds: 10.0,
+            course: Course::default(),
+            events: 0,
+            cut: false,
+        };
         let got = Summary::of(&outcome, 2, Slo::default());
         let near = |name, want: f64| assert!((got.get(name) - want).abs() < 1e-9, "{name}: {}", got.get(name));
         near("ttft_mean", 0.8);

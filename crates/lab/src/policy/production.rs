@@ -56,11 +56,7 @@ impl Production {
         let hosts: Vec<String> = (0..fleet.pods.max(1))
             .map(|pod| format!("10.{}.{}.{}", pod >> 16 & 255, pod >> 8 & 255, pod & 255))
             .collect();
-        let metas = hosts
-            .iter()
-            .enumerate()
-            .map(|(pod, host)| EndpointMeta::new(EndpointName::new("lab", format!("pod-{pod}")), host.clone(), PORT));
-        pool.fleet.replace_all(metas.collect());
+        pool.fleet.replace_all(hosts.iter().enumerate().map(|(pod, host)| meta(pod, host)).collect());
         let places = hosts.iter().enumerate().map(|(pod, host)| (format!("{host}:{PORT}").into(), pod)).collect();
         Ok(Self { pool, clock, places, routed: HashMap::new(), sessions: HashMap::new(), kept_house: Nanos(0), hosts })
     }
@@ -90,7 +86,25 @@ impl Production {
     }
 }
 
+fn name(pod: usize) -> EndpointName {
+    EndpointName::new("lab", format!("pod-{pod}"))
+}
+
+fn meta(pod: usize, host: &str) -> EndpointMeta {
+    EndpointMeta::new(name(pod), host, PORT)
+}
+
 impl Policy for Production {
+    fn gone(&mut self, pod: usize) {
+        self.pool.fleet.remove(&name(pod));
+    }
+
+    fn back(&mut self, pod: usize) {
+        if let Some(host) = self.hosts.get(pod) {
+            self.pool.fleet.upsert(meta(pod, host));
+        }
+    }
+
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
         self.reach(view.now);
         let blocks = self.pool.active().compiled.blocks();

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::plot::{bars, escape, lines};
+use super::plot::{Series, bars, escape, lines};
 use super::{Report, Row};
-use crate::metrics::METRICS;
+use crate::metrics::{Lines, METRICS};
 
 /// Figures that are drawn.
 const DRAWN: &[(&str, &str)] = &[
@@ -13,6 +13,16 @@ const DRAWN: &[(&str, &str)] = &[
     ("goodput", "Requests per second that kept the service level"),
     ("output_throughput", "Generated tokens per second"),
     ("re_prefilled_tokens", "Prompt tokens computed although some engine held them"),
+];
+
+/// Lines over the run: title, unit, and what is drawn.
+type Over = (&'static str, &'static str, fn(&Lines) -> &[Option<f64>]);
+
+const COURSE: &[Over] = &[
+    ("Time to first token over the run, mean by arrival", "s", |lines| &lines.ttft_mean),
+    ("Cache hit over the run", "ratio", |lines| &lines.hit_ratio),
+    ("Waiting requests per engine over the run", "x", |lines| &lines.waiting),
+    ("KV cache in use over the run", "ratio", |lines| &lines.kv_usage),
 ];
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
@@ -59,6 +69,12 @@ pub(super) fn document(report: &Report) -> String {
             }
         }
     }
+    if report.axis().is_none() {
+        for (title, unit, of) in COURSE {
+            let series: Vec<Series> = report.policies.iter().map(|row| over(row, of(&row.course))).collect();
+            let _ = write!(out, "<h2>{title}</h2>{}", lines(&series, "seconds", &|value| shown(value, unit)));
+        }
+    }
     for (heading, rows) in report.points() {
         let _ = write!(out, "<h2>All figures{}</h2>", heading.map(|h| format!(", {}", escape(&h))).unwrap_or_default());
         table(&mut out, rows);
@@ -66,8 +82,14 @@ pub(super) fn document(report: &Report) -> String {
     out + "</html>\n"
 }
 
-fn series(report: &Report, metric: &str) -> Vec<(String, Vec<(f64, f64)>)> {
-    let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+fn over(row: &Row, values: &[Option<f64>]) -> Series {
+    let window = row.course.window;
+    let points = values.iter().enumerate().filter_map(|(at, v)| Some(((at as f64 + 0.5) * window, (*v)?)));
+    (row.policy.clone(), points.collect())
+}
+
+fn series(report: &Report, metric: &str) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
     for row in &report.policies {
         let point = (row.at.values().next().copied().unwrap_or(0.0), row.metrics.get(metric).mean);
         match series.iter_mut().find(|(name, _)| *name == row.policy) {

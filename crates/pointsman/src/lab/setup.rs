@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use pointsman_lab::fleet::FleetOptions;
+use pointsman_lab::fleet::{FleetOptions, Outage};
 use pointsman_lab::metrics::Slo;
 use pointsman_lab::policy::Choice;
 use pointsman_lab::race::Source;
@@ -70,6 +70,15 @@ pub(crate) struct Engines {
     /// Milliseconds of tokenising and the like that each request costs before an engine's queue
     #[arg(long, default_value_t = 15, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=60_000))]
     api_overhead: u64,
+    /// Routers, each with counts and a prefix index of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    routers: u32,
+    /// How many times longer the steps of each engine take, in turn: `1,1,2` makes every third half as fast
+    #[arg(long, value_delimiter = ',', value_name = "FACTOR,..", value_parser = factor)]
+    slower: Vec<f64>,
+    /// An engine dies, and may return with an empty cache: `2@30` or `2@30..90`, engines from 0, seconds from the beginning
+    #[arg(long, value_name = "ENGINE@FROM[..TO]", value_parser = Outage::parse)]
+    kill: Vec<Outage>,
     /// Sigma of the noise on each engine step
     #[arg(long, default_value_t = 0.03, value_parser = noise)]
     noise: f64,
@@ -94,6 +103,10 @@ fn between(text: &str, low: f64, high: f64) -> Result<f64, String> {
 
 fn rate(text: &str) -> Result<f64, String> {
     between(text, 0.001, 1_000_000.0)
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    between(text, 0.01, 100.0)
 }
 
 fn cache(text: &str) -> Result<f64, String> {
@@ -144,8 +157,12 @@ impl Traffic {
 }
 
 impl Engines {
-    pub(super) fn fleet(&self) -> FleetOptions {
-        FleetOptions {
+    pub(super) fn fleet(&self) -> Result<FleetOptions, Failure> {
+        if let Some(outage) = self.kill.iter().find(|outage| outage.pod >= self.pods as usize) {
+            return Err(Failure::usage(format!("--kill {}@..: there is no such engine", outage.pod))
+                .next(format!("engines are numbered from 0 to {}", self.pods - 1)));
+        }
+        Ok(FleetOptions {
             pods: self.pods as usize,
             profile: *Profile::named(&self.profile).unwrap_or(&Profile::all()[0]),
             cache: self.cache,
@@ -156,8 +173,11 @@ impl Engines {
             scrape: Duration::from_millis(self.scrape),
             api_overhead: Duration::from_millis(self.api_overhead),
             noise: self.noise,
+            routers: self.routers as usize,
+            slower: self.slower.clone(),
+            outages: self.kill.clone(),
             ..FleetOptions::default()
-        }
+        })
     }
 
     pub(super) fn slo(&self) -> Slo {
