@@ -144,19 +144,23 @@ fn below_saturation_too() {
 #[ignore = "seconds in a release build, minutes in a debug one"]
 fn at_60_requests_a_second_policies_come_in_the_published_order() {
     let fleet = fleet(8, "qwen3-32b-2xh100");
+    let at_60 = |choice: &Choice| throughput("precise-guide", ("15x50", 750), 60, &fleet, choice);
     for (choice, want) in [
         (config("approximate"), 10_458.0),
         (named("prefix-only"), 8_565.0),
         (named("consistent-hash"), 7_903.0),
-        (named("hash"), 6_737.0),
+        (config("too-small"), 7_095.0),
         (named("least-request"), 6_000.0),
         (named("power-of-two"), 6_000.0),
         (named("load"), 6_000.0),
         (named("round-robin"), 6_000.0),
         (named("random"), 5_738.0),
     ] {
-        near(choice.name(), throughput("precise-guide", ("15x50", 750), 60, &fleet, &choice), want, 0.15);
+        near(choice.name(), at_60(&choice), want, 0.15);
     }
+    // How 150 groups fall on 8 engines depends on the hash function: only its place in the order is known.
+    let order = [named("consistent-hash"), named("hash"), named("random")].map(|choice| at_60(&choice));
+    assert!(order[0] > order[1] && order[1] > order[2], "{order:?}");
 }
 
 #[test]
