@@ -4,6 +4,7 @@
 
 mod files;
 mod inspect;
+mod make;
 mod progress;
 pub(crate) mod race;
 pub(crate) mod record;
@@ -23,11 +24,14 @@ use crate::failure::{Exit, Failure};
 pub(crate) enum Trace {
     /// Show what a trace is like: its rate, its lengths, what its prompts share
     Inspect(inspect::Inspect),
+    /// Write a generated workload as a trace
+    Make(make::Make),
 }
 
 /// Runs it.
 pub(crate) fn trace(command: &Trace) -> Result<Exit, Failure> {
     match command {
         Trace::Inspect(options) => inspect::run(options),
+        Trace::Make(options) => make::run(options),
     }
 }

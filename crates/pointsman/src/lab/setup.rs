@@ -116,10 +116,7 @@ impl Traffic {
         let source = match (&self.trace, &self.workload) {
             (Some(path), _) => Source::Fixed(Arc::new(files::trace(path)?)),
             (None, text) => {
-                let spec = Spec::parse(text.as_deref().unwrap_or(without));
-                Source::Made(Box::new(
-                    spec.map_err(|e| Failure::usage("--workload cannot be used").why(e).next("see `--workload help`"))?,
-                ))
+                Source::Made(Box::new(spec(text.as_deref().unwrap_or(without))?))
             }
         };
         let source = match (source, self.requests, self.speed) {
@@ -163,6 +160,12 @@ impl Engines {
     pub(super) fn slo(&self) -> Slo {
         Slo { ttft: self.slo_ttft, tpot: self.slo_tpot / 1e3 }
     }
+}
+
+/// A workload by its name.
+pub(super) fn spec(text: &str) -> Result<Spec, Failure> {
+    let next = "list all: pointsman race --workload help";
+    Spec::parse(text).map_err(|e| Failure::usage("the workload cannot be used").why(e).next(next))
 }
 
 /// A policy by its name, or a configuration by its file.
