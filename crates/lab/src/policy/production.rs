@@ -37,7 +37,10 @@ pub struct Production {
     /// Headers that responses set for a session and its next requests bring back.
     sessions: HashMap<u64, Headers>,
     kept_house: Nanos,
-    hosts: Vec<String>,
+    /// Sizes of an engine became known since.
+    resized: bool,
+    /// `host:port` of each engine.
+    addresses: Vec<String>,
 }
 
 impl std::fmt::Debug for Production {
@@ -61,8 +64,10 @@ impl Production {
             .enumerate()
             .map(|(pod, host)| EndpointMeta::new(EndpointName::new("lab", format!("pod-{pod}")), host.clone(), PORT));
         pool.fleet.replace_all(metas.collect());
-        let places = hosts.iter().enumerate().map(|(pod, host)| (format!("{host}:{PORT}").into(), pod)).collect();
-        Ok(Self { pool, clock, places, routed: HashMap::new(), sessions: HashMap::new(), kept_house: Nanos(0), hosts })
+        let addresses: Vec<String> = hosts.iter().map(|host| format!("{host}:{PORT}")).collect();
+        let places = addresses.iter().enumerate().map(|(pod, at)| (at.as_str().into(), pod)).collect();
+        let (routed, sessions) = (HashMap::new(), HashMap::new());
+        Ok(Self { pool, clock, places, routed, sessions, kept_house: Nanos(0), resized: false, addresses })
     }
 
     fn reach(&mut self, now: Nanos) {
@@ -93,6 +98,9 @@ impl Production {
 impl Policy for Production {
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
         self.reach(view.now);
+        if std::mem::take(&mut self.resized) {
+            self.pool.housekeeping();
+        }
         let blocks = self.pool.active().compiled.blocks();
         let prompt = &ask.request.prompt;
         let contents = prompt.blocks(blocks.tokens, blocks.most, true);
@@ -125,8 +133,8 @@ impl Policy for Production {
     fn scraped(&mut self, now: Nanos, pod: usize, engine: &Engine) {
         self.reach(now);
         let fleet = self.pool.fleet.snapshot();
-        let Some(endpoint) = self.hosts.get(pod).and_then(|host| fleet.at(&format!("{host}:{PORT}"))) else { return };
-        let first = endpoint.engine.scraped_at().0 == 0;
+        let Some(endpoint) = self.addresses.get(pod).and_then(|address| fleet.at(address)) else { return };
+        self.resized |= endpoint.engine.scraped_at().0 == 0;
         let config = engine.config();
         let lora = (config.max_loras > 0).then(|| {
             let (running, waiting) = engine.adapters();
@@ -142,10 +150,6 @@ impl Policy for Production {
             attributes: Vec::new(),
         };
         endpoint.engine.apply(now, &scraped);
-        if first {
-            // Sizes are known from here on.
-            self.pool.housekeeping();
-        }
     }
 
     fn first_token(&mut self, now: Nanos, id: u32) {

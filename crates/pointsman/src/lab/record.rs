@@ -52,6 +52,9 @@ pub(crate) struct Record {
 
 /// Records until told to end.
 pub(crate) fn run(options: &Record) -> Result<Exit, Failure> {
+    if options.from.as_ref().is_some_and(|from| files::same(from, &options.out)) {
+        return Err(Failure::usage("--from and --out are the same file").next("name another file with --out"));
+    }
     let mut sink = Sink::open(&options.out)?;
     workers::listen_for_interrupts();
     match &options.from {
@@ -78,7 +81,7 @@ fn convert(log: &Path, sink: &mut Sink) -> Result<(), Failure> {
     files::lines(log, &mut |line| {
         let value: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
         let recorded = Recorded::of(&value, &mut sink.begin)?;
-        sink.write(&recorded, value.get("block_hashes").is_none()).map_err(|e| e.to_string())?;
+        sink.write(&recorded, value.get("block_hashes").is_none())?;
         Ok(!workers::stopped())
     })
 }
@@ -148,7 +151,7 @@ struct Sink {
 impl Sink {
     fn open(path: &Path) -> Result<Self, Failure> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
-        let file = file.map_err(|e| cannot(path, &e))?;
+        let file = file.map_err(|e| files::cannot_write(path, &e))?;
         Ok(Self { path: path.to_owned(), file: BufWriter::new(file), begin: None, written: 0, unshared: 0 })
     }
 
@@ -161,19 +164,13 @@ impl Sink {
 
     fn write(&mut self, recorded: &Recorded, unshared: bool) -> Result<(), Failure> {
         let line = serde_json::to_string(recorded).map_err(|e| Failure::new("a decision cannot be written").why(e))?;
-        writeln!(self.file, "{line}").map_err(|e| cannot(&self.path, &e))?;
+        writeln!(self.file, "{line}").map_err(|e| files::cannot_write(&self.path, &e))?;
         self.written += 1;
         self.unshared += u64::from(unshared);
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
-        self.file.flush().map_err(|e| cannot(&self.path, &e))
+        self.file.flush().map_err(|e| files::cannot_write(&self.path, &e))
     }
-}
-
-fn cannot(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot write {}", path.display()))
-        .why(error)
-        .next("free some space or name another file with --out")
 }
