@@ -4,12 +4,13 @@ mod csv;
 mod html;
 mod markdown;
 mod plot;
+mod scatter;
 
 use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::metrics::{Estimate, METRICS, estimate, paired};
+use crate::metrics::{Estimate, METRICS, Summary, estimate, paired};
 use crate::race::{Axis, Done, Race};
 use crate::workload::sharing;
 
@@ -80,6 +81,9 @@ impl Serialize for Metrics {
 pub struct Row {
     /// Name of the policy.
     pub policy: String,
+    /// Its number in the race.
+    #[serde(skip)]
+    pub choice: usize,
     /// Value of the sweep, by the axis's name.
     #[serde(flatten)]
     pub at: BTreeMap<&'static str, f64>,
@@ -87,9 +91,22 @@ pub struct Row {
     pub seeds: usize,
     /// Figures.
     pub metrics: Metrics,
-    /// Each run's values, in the order of the seeds.
+    /// Each run, by its seed.
     #[serde(skip)]
-    runs: BTreeMap<u64, Vec<f64>>,
+    runs: BTreeMap<u64, Summary>,
+}
+
+impl Row {
+    /// Each run with its seed.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, &Summary)> {
+        self.runs.iter().map(|(seed, run)| (*seed, run))
+    }
+
+    /// The run of a seed.
+    #[must_use]
+    pub fn run(&self, seed: u64) -> Option<&Summary> {
+        self.runs.get(&seed)
+    }
 }
 
 /// A race's result.
@@ -120,15 +137,16 @@ impl Report {
         for point in 0..points {
             for (choice, named) in race.choices.iter().enumerate() {
                 let whole = done.iter().filter(|d| !d.cut && d.job.point == point && d.job.choice == choice);
-                let runs: BTreeMap<u64, Vec<f64>> = whole.map(|d| (d.job.seed, d.summary.values().to_vec())).collect();
+                let runs: BTreeMap<u64, Summary> = whole.map(|d| (d.job.seed, d.summary.clone())).collect();
                 if runs.is_empty() {
                     continue;
                 }
-                let column = |at: usize| runs.values().map(|values| values[at]).collect::<Vec<f64>>();
+                let column = |at: usize| runs.values().map(|run| run.values()[at]).collect::<Vec<f64>>();
                 let metrics = (0..METRICS.len()).map(|at| estimate(&column(at))).collect();
                 let value = race.sweep.as_ref().map(|(axis, values)| (axis.name(), values[point]));
                 policies.push(Row {
                     policy: named.name().to_owned(),
+                    choice,
                     at: value.into_iter().collect(),
                     seeds: runs.len(),
                     metrics: Metrics(metrics),
@@ -143,10 +161,7 @@ impl Report {
     /// By how much `row` differs from `base` in a figure, over the seeds that both have.
     #[must_use]
     pub fn difference(row: &Row, base: &Row, metric: &str) -> Estimate {
-        let Some(at) = METRICS.iter().position(|m| m.name == metric) else {
-            return Estimate { mean: f64::NAN, ci: None };
-        };
-        let common = row.runs.iter().filter_map(|(seed, values)| Some((values[at], base.runs.get(seed)?[at])));
+        let common = row.runs().filter_map(|(seed, run)| Some((run.get(metric), base.run(seed)?.get(metric))));
         let (a, b): (Vec<f64>, Vec<f64>) = common.unzip();
         paired(&a, &b)
     }
@@ -177,10 +192,10 @@ impl Report {
         markdown::document(self)
     }
 
-    /// As one page that needs nothing else.
+    /// As one page that needs nothing else, under a title.
     #[must_use]
-    pub fn html(&self) -> String {
-        html::document(self)
+    pub fn html(&self, title: &str) -> String {
+        html::document(self, title)
     }
 
     /// What was swept.
