@@ -96,7 +96,7 @@ impl Recorded {
         let primary = decision["profiles"].get(0).unwrap_or(&Value::Null);
         let candidates = primary["candidates"].as_array().map_or(&[][..], Vec::as_slice);
         Ok(Self {
-            timestamp: at.saturating_sub(begin),
+            timestamp: at.saturating_sub(begin).min(LAST),
             input_length,
             output_length: outcome["completion_tokens"].as_u64().unwrap_or(1).max(1),
             hash_ids,

@@ -47,6 +47,10 @@ pub struct SetUp {
     pub noise: f64,
     /// Runs of each policy that were wanted.
     pub seeds: u64,
+    /// Tokens of the longest prompt with its answer.
+    pub longest_request: u64,
+    /// Requests that may wait in an engine.
+    pub max_waiting: u64,
     /// Seconds to first token that count as good.
     pub slo_ttft: f64,
     /// Seconds per token that count as good.
@@ -224,6 +228,8 @@ fn set_up(race: &Race) -> SetUp {
         api_overhead_ms: fleet.api_overhead.as_secs_f64() * 1e3,
         noise: fleet.noise,
         seeds: race.seeds,
+        longest_request: workload.requests.iter().map(|r| r.prompt.tokens + r.output).max().unwrap_or(0),
+        max_waiting: fleet.max_waiting as u64,
         slo_ttft: race.slo.ttft,
         slo_tpot: race.slo.tpot,
     }

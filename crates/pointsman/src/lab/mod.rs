@@ -15,6 +15,8 @@ pub(crate) mod tune;
 pub(crate) mod whatif;
 mod workers;
 
+use std::io::Write as _;
+
 use clap::Subcommand;
 
 use crate::failure::{Exit, Failure};
@@ -26,6 +28,13 @@ pub(crate) enum Trace {
     Inspect(inspect::Inspect),
     /// Write a generated workload as a trace
     Make(make::Make),
+}
+
+/// Prints what a command came to.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 /// Runs it.

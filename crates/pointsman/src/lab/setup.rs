@@ -17,6 +17,7 @@ use pointsman_sim::Profile;
 use super::files;
 use crate::check::{checked, read};
 use crate::failure::Failure;
+use crate::terminal::clean;
 
 /// Requests.
 #[derive(Args, Clone, Debug)]
@@ -166,6 +167,25 @@ impl Engines {
 pub(super) fn spec(text: &str) -> Result<Spec, Failure> {
     let next = "list all: pointsman race --workload help";
     Spec::parse(text).map_err(|e| Failure::usage("the workload cannot be used").why(e).next(next))
+}
+
+/// Policies by name or file, each once and each with a name of its own.
+pub(super) fn choices(texts: &[String]) -> Result<Vec<Choice>, Failure> {
+    let mut all: Vec<Choice> = Vec::new();
+    for text in texts {
+        let mut one = choice(text)?;
+        if all.contains(&one) {
+            let name = clean(one.name());
+            return Err(Failure::usage(format!("the policy {name} is named twice")).next("leave one out of --policy"));
+        }
+        if let Choice::Config { name, .. } = &mut one
+            && all.iter().any(|other| other.name() == &**name)
+        {
+            *name = text.as_str().into();
+        }
+        all.push(one);
+    }
+    Ok(all)
 }
 
 /// A policy by its name, or a configuration by its file.
