@@ -57,15 +57,23 @@ pub(crate) fn run(options: &Record) -> Result<Exit, Failure> {
     }
     let mut sink = Sink::open(&options.out)?;
     workers::listen_for_interrupts();
-    match &options.from {
-        Some(log) => convert(log, &mut sink)?,
+    let ended = match &options.from {
+        Some(log) => convert(log, &mut sink),
         None => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|e| Failure::new("cannot start the runtime").why(e))?;
-            runtime.block_on(follow(options, &mut sink))?;
+            runtime.block_on(follow(options, &mut sink))
         }
+    };
+    // What was recorded stays, whatever ended it.
+    if let Err(full) = sink.flush() {
+        return Err(ended.err().unwrap_or(full));
     }
-    sink.flush()?;
+    if sink.written == 0 {
+        ended?;
+        let _ = writeln!(std::io::stderr(), "there were no decisions");
+        return Ok(Exit::No);
+    }
     let _ = writeln!(std::io::stderr(), "{} in {}", count(sink.written, "decision"), options.out.display());
     if sink.unshared > 0 {
         let _ = writeln!(
@@ -74,7 +82,7 @@ pub(crate) fn run(options: &Record) -> Result<Exit, Failure> {
             count(sink.unshared, "decision")
         );
     }
-    Ok(if sink.written > 0 { Exit::Fine } else { Exit::No })
+    ended.map(|()| Exit::Fine)
 }
 
 fn convert(log: &Path, sink: &mut Sink) -> Result<(), Failure> {
