@@ -87,8 +87,7 @@ pub(crate) async fn run(options: &Options) -> Result<Tally> {
         "seed"
     );
     let flags = [FLEET, ENGINE].concat();
-    let stage =
-        Stage { binary: &binary, folder: &folder, engines: options.engines as usize, flags: &flags, speed };
+    let stage = Stage { binary: &binary, folder: &folder, engines: options.engines as usize, flags: &flags, speed };
     let (mut tally, mut both, mut failures) = (Tally::default(), [Figures::default(); 2], Vec::new());
     for seed in 1..=options.seeds {
         let file = folder.join(format!("seed-{seed}.jsonl"));
@@ -109,9 +108,10 @@ pub(crate) async fn run(options: &Options) -> Result<Tally> {
     println!("{}", row("mean", simulated, live));
     let first = failures.first().map_or("", String::as_str);
     check(&mut tally, failures.is_empty(), format!("every request was answered completely {first}"));
-    for (what, simulated, live) in
-        [("the mean time to the first token", simulated.mean, live.mean), ("the share of cache hits", simulated.hit, live.hit)]
-    {
+    for (what, simulated, live) in [
+        ("the mean time to the first token", simulated.mean, live.mean),
+        ("the share of cache hits", simulated.hit, live.hit),
+    ] {
         let off = live / simulated - 1.0;
         check(&mut tally, off.abs() <= WITHIN, format!("{what} differs by less than 10 % ({:+.1} %)", off * 1e2));
     }
@@ -134,7 +134,8 @@ fn simulate(binary: &Path, file: &Path, options: &Options) -> Result<Figures> {
 
 /// Runs a command of the binary to its end.
 fn ask(binary: &Path, args: &[&str]) -> Result<Vec<u8>> {
-    let output = Command::new(binary).args(args).output().with_context(|| format!("cannot run {}", binary.display()))?;
+    let output =
+        Command::new(binary).args(args).output().with_context(|| format!("cannot run {}", binary.display()))?;
     if !output.status.success() {
         bail!("pointsman {}: {}", args.join(" "), String::from_utf8_lossy(&output.stderr).trim());
     }

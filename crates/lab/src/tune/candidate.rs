@@ -216,7 +216,8 @@ mod tests {
         let knobs = [Some(0.5), Some(128.0), Some(0.25), Some(2.0)];
         let candidate = Candidate { knobs, ..Candidate::of_default() };
         let document = space.document(&candidate);
-        for part in ["blockSizeTokens: 128, lruCapacityPerServer: 1705", "matchLengthWeight: 0.25", "idleThreshold: 2"] {
+        for part in ["blockSizeTokens: 128, lruCapacityPerServer: 1705", "matchLengthWeight: 0.25", "idleThreshold: 2"]
+        {
             assert!(document.contains(part), "{part}: {document}");
         }
         let plain = (0..4).fold(candidate, |c, at| c.without(at).expect("set"));

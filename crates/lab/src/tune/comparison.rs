@@ -66,9 +66,10 @@ impl Comparison<'_> {
         let others = frontier.iter().filter(|c| **c != best && **c != Candidate::of_default());
         all.extend(others.map(|c| (Role::Frontier(*c), space.choice(c))));
         let weights = (0..SCORERS.len()).filter(|at| best.weights[*at] > 0.0).flat_map(|at| [(at, 0.0), (at, 2.0)]);
-        all.extend(weights.filter_map(|(at, factor)| {
-            Some((Role::Weight(at, factor), space.choice(&best.scaled(at, factor)?)))
-        }));
+        all.extend(
+            weights
+                .filter_map(|(at, factor)| Some((Role::Weight(at, factor), space.choice(&best.scaled(at, factor)?)))),
+        );
         all.extend((0..KNOBS.len()).filter_map(|at| Some((Role::Knob(at), space.choice(&best.without(at)?)))));
         all.into_iter().unzip()
     }
@@ -167,7 +168,8 @@ impl Comparison<'_> {
         let figures = |row: &Row| {
             let metrics = self.metrics().into_iter().map(|m| (m.name.to_owned(), json!(row.metrics.get(m.name))));
             let broken: Vec<String> = self.broken(row).map(ToString::to_string).collect();
-            let mut told = json!({"policy": row.policy, "gain": self.gain(row), "verdict": self.verdict(row), "breaks": broken});
+            let mut told =
+                json!({"policy": row.policy, "gain": self.gain(row), "verdict": self.verdict(row), "breaks": broken});
             if let Some(object) = told.as_object_mut() {
                 object.extend(metrics);
             }
@@ -255,7 +257,10 @@ mod tests {
         let without = bound.rows().find(|(role, _)| *role == Role::Weight(0, 0.0)).expect("it ran").1;
         assert_eq!(bound.verdict(without), Some(Verdict::Better), "{}", without.metrics.get("hit_ratio").mean);
         let json = bound.json("");
-        assert_eq!((json["against"].as_array().map(Vec::len), &json["subject_to"][0]), (Some(6), &json!("hit-ratio>0.6")));
+        assert_eq!(
+            (json["against"].as_array().map(Vec::len), &json["subject_to"][0]),
+            (Some(6), &json!("hit-ratio>0.6"))
+        );
         assert!(json["frontier"].as_array().is_some_and(|f| !f.is_empty()));
     }
 }

@@ -123,9 +123,8 @@ mod tests {
 
     #[test]
     fn gains_are_shares_of_the_default_and_weighted() {
-        let gain = |text: &str, ttft, hit| {
-            Objective::parse(text).expect(text).gain(&figures(ttft, hit), &figures(0.4, 0.5))
-        };
+        let gain =
+            |text: &str, ttft, hit| Objective::parse(text).expect(text).gain(&figures(ttft, hit), &figures(0.4, 0.5));
         let near = |got: f64, want: f64| assert!((got - want).abs() < 1e-12, "{got} {want}");
         near(gain("ttft-p95", 0.3, 0.5), 0.25);
         near(gain("hit-rate", 0.3, 0.6), 0.2);
@@ -144,9 +143,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_said_with_what_may_be() {
-        for (text, word) in
-            [("speed", "ttft-p95"), ("ttft-p95=x", "above 0"), ("ttft-p95,ttft-p95", "twice"), ("seconds", "neither"), ("", "")]
-        {
+        for (text, word) in [
+            ("speed", "ttft-p95"),
+            ("ttft-p95=x", "above 0"),
+            ("ttft-p95,ttft-p95", "twice"),
+            ("seconds", "neither"),
+            ("", ""),
+        ] {
             assert!(Objective::parse(text).expect_err(text).contains(word), "{text}");
         }
         for text in ["ttft-p95", "ttft-p95<x", "ttft-p95<nan", "speed<1", "<1"] {

@@ -1,6 +1,6 @@
 //! Workloads that have a name, and how a person changes them: `shared-prefix:groups=20,rate=8`.
 
-use super::{MOST_IDS, Arrivals, Ending, Lengths, Sessions, SharedPrefix, Stage, Workload};
+use super::{Arrivals, Ending, Lengths, MOST_IDS, Sessions, SharedPrefix, Stage, Workload};
 
 /// A workload with a name.
 #[derive(Clone, Copy, Debug)]

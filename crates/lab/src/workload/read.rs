@@ -1,6 +1,6 @@
 //! Traces from outside: which format, and what is wrong in which line.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 
 use super::{MOST_IDS, Workload, mooncake, table};
 

@@ -116,9 +116,7 @@ impl Traffic {
     pub(super) fn source(&self, without: &str) -> Result<Source, Failure> {
         let source = match (&self.trace, &self.workload) {
             (Some(path), _) => Source::Fixed(Arc::new(files::trace(path)?)),
-            (None, text) => {
-                Source::Made(Box::new(spec(text.as_deref().unwrap_or(without))?))
-            }
+            (None, text) => Source::Made(Box::new(spec(text.as_deref().unwrap_or(without))?)),
         };
         let source = match (source, self.requests, self.speed) {
             (Source::Fixed(workload), first, speed) => {

@@ -144,8 +144,7 @@ pub(crate) fn run(options: &Tune) -> Result<Exit, Failure> {
     let plan = options.race(&test, choices, options.seeds, search.used_seeds());
     let report = Report::of(&plan, &play(&plan, threads, "comparing")?);
     let tried = search.tried();
-    let found =
-        Comparison { objective, constraints, space: &space, best, tried, roles: &roles, report: &report };
+    let found = Comparison { objective, constraints, space: &space, best, tried, roles: &roles, report: &report };
     let document = text::document(&found);
     let written = file.map(|file| file.write(&document)).transpose();
     // A configuration that was not written is printed, so that the search was not for nothing.
