@@ -6,6 +6,7 @@
 //!   continuous integration runs.
 //! * `e2e vllm` ([`e2e`]): two real vLLM servers behind `pointsman serve`.
 //! * `replay` ([`replay`]): a slice of a public trace against simulated engines, one row per policy.
+//! * `agree` ([`replay::agree`]): the simulator against processes, on the same requests.
 //! * `chaos` ([`chaos`]): `kill -9` of an engine under load, and what clients saw of it.
 //! * `reload` ([`reload`]): the configuration changes under load.
 //! * `console` ([`console`]): the console in a browser, `pointsman top` in a terminal.
@@ -61,6 +62,8 @@ enum Command {
     E2e(e2e::Target),
     /// Replay a slice of the Mooncake trace against eight simulated engines, per policy
     Replay(replay::Options),
+    /// Play the same requests to the simulator and to engines behind `serve`, and compare
+    Agree(replay::agree::Options),
     /// Kill an engine under 200 requests/s and check what clients saw
     Chaos(chaos::Options),
     /// Change the configuration 200 times under 500 requests/s and check that nothing is lost
@@ -97,6 +100,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Test(options) => check::run(&options),
         Command::E2e(target) => alone(e2e::run(&target)),
         Command::Replay(options) => alone(replay::run(&options)),
+        Command::Agree(options) => alone(replay::agree::run(&options)),
         Command::Dist(options) => dist::run(&options),
         Command::Chaos(options) => alone(chaos::run(&options)),
         Command::Reload(options) => alone(reload::run(&options)),

@@ -24,6 +24,7 @@ impl Run<'_> {
         self.engines[at] = self.options.engine(at, crate::mix(self.seed ^ self.serial));
         self.alive[at] = false;
         self.scheduled[at] = None;
+        self.changed[at] = false;
         self.push(self.now.plus(self.options.notice), Due::Noticed(pod));
         for number in inside {
             if self.samples[number as usize].first == Nanos(0) {
@@ -65,7 +66,7 @@ impl Run<'_> {
         self.up.push(at);
         self.up.sort_unstable();
         self.policy.back(at);
-        self.scrape(pod, false);
+        self.scrape(pod);
     }
 
     /// Counters of all lives of an engine.

@@ -1,7 +1,7 @@
 //! The event loop: one heap, ordered by time and then by the order in which things were said.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::workload::{When, Workload};
 pub type Progress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
 /// Events between two reports of progress.
-const REPORT_EVERY: u64 = 65_536;
+const REPORT_EVERY: u64 = 1_024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Due {
@@ -28,8 +28,6 @@ pub(super) enum Due {
     Stage,
     /// The engine has something to say.
     Engine(u32),
-    /// The engine's metrics are read.
-    Scrape(u32),
     /// The engine dies.
     Down(u32),
     /// Routers know that the engine is down.
@@ -71,6 +69,10 @@ pub(super) struct Run<'a> {
     /// When each engine is in the heap for.
     pub(super) scheduled: Vec<Option<Nanos>>,
     heap: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
+    /// When the metrics of which engine are read next: always in order of time, since all wait equally long.
+    scrapes: VecDeque<(Nanos, u32)>,
+    /// Whether an engine has changed, or may yet, since its metrics were read.
+    pub(super) changed: Vec<bool>,
     pub(super) serial: u64,
     pub(super) now: Nanos,
     pub(super) samples: Vec<Sample>,
@@ -115,6 +117,8 @@ impl<'a> Run<'a> {
             scheduled: vec![None; engines.len()],
             engines,
             heap: BinaryHeap::new(),
+            scrapes: VecDeque::new(),
+            changed: vec![false; options.pods.max(1)],
             serial: 0,
             now: BEGIN,
             samples,
@@ -146,11 +150,11 @@ impl<'a> Run<'a> {
         let pods = self.engines.len() as u32;
         for pod in 0..pods {
             // All are known before the first request.
-            self.scrape(pod, false);
+            self.scrape(pod);
         }
         for pod in 0..pods {
-            let share = self.options.scrape.mul_f64(f64::from(pod + 1) / f64::from(pods));
-            self.push(BEGIN.plus(share), Due::Scrape(pod));
+            let share = self.interval().mul_f64(f64::from(pod + 1) / f64::from(pods));
+            self.scrapes.push_back((BEGIN.plus(share), pod));
         }
         for outage in &self.options.outages {
             if outage.pod < self.engines.len() {
@@ -162,25 +166,14 @@ impl<'a> Run<'a> {
         }
         self.begin_stage();
         while self.ended < self.workload.requests.len() {
-            let Some(Reverse((at, _, due))) = self.heap.pop() else { break };
-            self.now = at;
+            let Some(&Reverse((at, _, due))) = self.heap.peek() else { break };
             self.turns += 1;
-            match due {
-                Due::Stage => self.begin_stage(),
-                Due::Engine(pod) => {
-                    // One that was put off or brought forward is in the heap for another time.
-                    if self.scheduled[pod as usize] == Some(at) {
-                        self.scheduled[pod as usize] = None;
-                        self.advance(pod as usize);
-                        self.schedule(pod as usize);
-                    }
-                }
-                Due::Scrape(pod) => self.scrape(pod, true),
-                Due::Down(pod) => self.die(pod),
-                Due::Noticed(pod) => self.notice(pod as usize),
-                Due::Back(pod) => self.live(pod),
-                Due::Arrive(request) => self.arrive(request),
-                Due::Dispatch(request, pod) => self.dispatch(request, pod),
+            if let Some(pod) = self.scraped_before(at) {
+                self.scrape(pod);
+            } else {
+                self.heap.pop();
+                self.now = at;
+                self.happen(due);
             }
             if self.turns.is_multiple_of(REPORT_EVERY) && progress(self.ended, self.workload.requests.len()).is_break()
             {
@@ -190,6 +183,25 @@ impl<'a> Run<'a> {
         }
         if self.cut {
             self.seconds += self.now.since(self.began).as_secs_f64();
+        }
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Stage => self.begin_stage(),
+            Due::Engine(pod) => {
+                // One that was put off or brought forward is in the heap for another time.
+                if self.scheduled[pod as usize] == Some(self.now) {
+                    self.scheduled[pod as usize] = None;
+                    self.advance(pod as usize);
+                    self.schedule(pod as usize);
+                }
+            }
+            Due::Down(pod) => self.die(pod),
+            Due::Noticed(pod) => self.notice(pod as usize),
+            Due::Back(pod) => self.live(pod),
+            Due::Arrive(request) => self.arrive(request),
+            Due::Dispatch(request, pod) => self.dispatch(request, pod),
         }
     }
 
@@ -221,11 +233,29 @@ impl<'a> Run<'a> {
         }
     }
 
-    pub(super) fn scrape(&mut self, pod: u32, again: bool) {
-        let at = pod as usize;
-        if again {
-            self.push(self.now.plus(self.options.scrape.max(Duration::from_millis(1))), Due::Scrape(pod));
+    fn interval(&self) -> Duration {
+        self.options.scrape.max(Duration::from_millis(1))
+    }
+
+    /// The engine whose metrics are read by then, and with it the time of that. While nothing can have changed, all readings but the last of each engine are
+    /// left out: they would say the same again.
+    fn scraped_before(&mut self, next: Nanos) -> Option<u32> {
+        let interval = self.interval().as_nanos() as u64;
+        let &(first, _) = self.scrapes.front()?;
+        let turns = next.0.saturating_sub(first.0) / interval;
+        if turns > 1 && self.changed.iter().all(|changed| !changed) {
+            for (at, _) in &mut self.scrapes {
+                at.0 += (turns - 1) * interval;
+            }
         }
+        let (at, pod) = self.scrapes.pop_front_if(|(at, _)| *at <= next)?;
+        self.now = at;
+        self.scrapes.push_back((Nanos(at.0.saturating_add(interval)), pod));
+        Some(pod)
+    }
+
+    pub(super) fn scrape(&mut self, pod: u32) {
+        let at = pod as usize;
         if !self.alive[at] {
             return;
         }
@@ -233,9 +263,10 @@ impl<'a> Run<'a> {
         let engine = &self.engines[at];
         self.gauges[at] =
             Gauges { waiting: engine.waiting(), running: engine.running(), kv_usage: engine.kv_usage(), at: self.now };
-        if again {
+        if self.now > BEGIN {
             self.course.reading(self.now, engine.waiting(), engine.kv_usage());
         }
+        self.changed[at] = engine.inside() > 0;
         self.policy.scraped(self.now, at, &self.engines[at]);
     }
 
@@ -285,6 +316,7 @@ impl<'a> Run<'a> {
             return;
         }
         self.advance(engine);
+        self.changed[engine] = true;
         let request = &self.workload.requests[at];
         let keys = std::mem::take(&mut self.keys[at]);
         let given = self.pooled.as_ref().map_or(0, |pooled| pooled.find(&keys));

@@ -31,6 +31,43 @@ pub struct Metric {
     pub more_is_better: Option<bool>,
 }
 
+impl Metric {
+    /// By its name, with `-` or `_`; `hit-rate` is the ratio.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Metric> {
+        let name = name.replace('-', "_");
+        let name = if name == "hit_rate" { "hit_ratio" } else { &name };
+        METRICS.iter().find(|metric| metric.name == name)
+    }
+
+    /// Its name as a flag has it.
+    #[must_use]
+    pub fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    /// A value of it with its unit.
+    #[must_use]
+    pub fn shown(&self, value: f64) -> String {
+        shown(value, self.unit)
+    }
+}
+
+/// A value with its unit.
+pub(crate) fn shown(value: f64, unit: &str) -> String {
+    match unit {
+        "s" if value.abs() < 1.0 => format!("{:.1} ms", value * 1e3),
+        "s" => format!("{value:.2} s"),
+        "ratio" => format!("{:.1} %", value * 1e2),
+        "tokens" if value.abs() >= 1e6 => format!("{:.2} M", value / 1e6),
+        "tokens" => format!("{value:.0}"),
+        "tokens/s" => format!("{value:.0}/s"),
+        "requests/s" => format!("{value:.2}/s"),
+        "x" => format!("{value:.2}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
 const fn metric(name: &'static str, unit: &'static str, more: Option<bool>, doc: &'static str) -> Metric {
     Metric { name, doc, unit, more_is_better: more }
 }
@@ -106,6 +143,15 @@ impl Summary {
             seconds,
         ]);
         Self { values }
+    }
+
+    /// The mean of several; `None` of none.
+    #[must_use]
+    pub fn mean<'s>(all: impl Iterator<Item = &'s Self>) -> Option<Self> {
+        let all: Vec<&Self> = all.collect();
+        let first = all.first()?;
+        let mean = |at: usize| all.iter().map(|summary| summary.values[at]).sum::<f64>() / all.len() as f64;
+        Some(Self { values: (0..first.values.len()).map(mean).collect() })
     }
 
     /// All values, in the order of [`METRICS`].

@@ -37,7 +37,10 @@ pub struct Production {
     /// Headers that responses set for a session and its next requests bring back.
     sessions: HashMap<u64, Headers>,
     kept_house: Nanos,
-    hosts: Vec<String>,
+    /// Sizes of an engine became known since.
+    resized: bool,
+    /// `host:port` of each engine.
+    metas: Vec<EndpointMeta>,
 }
 
 impl std::fmt::Debug for Production {
@@ -53,12 +56,16 @@ impl Production {
     /// When the document has faults.
     pub fn new(document: &[u8], default: DefaultProfile, fleet: &FleetOptions, seed: u64) -> Result<Self, Unusable> {
         let (pool, clock) = router(document, default, seed)?;
-        let hosts: Vec<String> = (0..fleet.pods.max(1))
-            .map(|pod| format!("10.{}.{}.{}", pod >> 16 & 255, pod >> 8 & 255, pod & 255))
+        let metas: Vec<EndpointMeta> = (0..fleet.pods.max(1))
+            .map(|pod| {
+                let host = format!("10.{}.{}.{}", pod >> 16 & 255, pod >> 8 & 255, pod & 255);
+                EndpointMeta::new(EndpointName::new("lab", format!("pod-{pod}")), host, PORT)
+            })
             .collect();
-        pool.fleet.replace_all(hosts.iter().enumerate().map(|(pod, host)| meta(pod, host)).collect());
-        let places = hosts.iter().enumerate().map(|(pod, host)| (format!("{host}:{PORT}").into(), pod)).collect();
-        Ok(Self { pool, clock, places, routed: HashMap::new(), sessions: HashMap::new(), kept_house: Nanos(0), hosts })
+        pool.fleet.replace_all(metas.clone());
+        let places = metas.iter().enumerate().map(|(pod, meta)| (Arc::clone(meta.host_port_shared()), pod)).collect();
+        let (routed, sessions) = (HashMap::new(), HashMap::new());
+        Ok(Self { pool, clock, places, routed, sessions, kept_house: Nanos(0), resized: false, metas })
     }
 
     fn reach(&mut self, now: Nanos) {
@@ -86,27 +93,24 @@ impl Production {
     }
 }
 
-fn name(pod: usize) -> EndpointName {
-    EndpointName::new("lab", format!("pod-{pod}"))
-}
-
-fn meta(pod: usize, host: &str) -> EndpointMeta {
-    EndpointMeta::new(name(pod), host, PORT)
-}
-
 impl Policy for Production {
     fn gone(&mut self, pod: usize) {
-        self.pool.fleet.remove(&name(pod));
+        if let Some(meta) = self.metas.get(pod) {
+            self.pool.fleet.remove(&meta.name);
+        }
     }
 
     fn back(&mut self, pod: usize) {
-        if let Some(host) = self.hosts.get(pod) {
-            self.pool.fleet.upsert(meta(pod, host));
+        if let Some(meta) = self.metas.get(pod) {
+            self.pool.fleet.upsert(meta.clone());
         }
     }
 
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
         self.reach(view.now);
+        if std::mem::take(&mut self.resized) {
+            self.pool.housekeeping();
+        }
         let blocks = self.pool.active().compiled.blocks();
         let prompt = &ask.request.prompt;
         let contents = prompt.blocks(blocks.tokens, blocks.most, true);
@@ -139,8 +143,8 @@ impl Policy for Production {
     fn scraped(&mut self, now: Nanos, pod: usize, engine: &Engine) {
         self.reach(now);
         let fleet = self.pool.fleet.snapshot();
-        let Some(endpoint) = self.hosts.get(pod).and_then(|host| fleet.at(&format!("{host}:{PORT}"))) else { return };
-        let first = endpoint.engine.scraped_at().0 == 0;
+        let Some(endpoint) = self.metas.get(pod).and_then(|meta| fleet.at(meta.host_port())) else { return };
+        self.resized |= endpoint.engine.scraped_at().0 == 0;
         let config = engine.config();
         let lora = (config.max_loras > 0).then(|| {
             let (running, waiting) = engine.adapters();
@@ -156,10 +160,6 @@ impl Policy for Production {
             attributes: Vec::new(),
         };
         endpoint.engine.apply(now, &scraped);
-        if first {
-            // Sizes are known from here on.
-            self.pool.housekeeping();
-        }
     }
 
     fn first_token(&mut self, now: Nanos, id: u32) {

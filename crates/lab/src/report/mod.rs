@@ -4,12 +4,13 @@ mod csv;
 mod html;
 mod markdown;
 mod plot;
+mod scatter;
 
 use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::metrics::{Course, Estimate, Lines, METRICS, estimate, paired};
+use crate::metrics::{Course, Estimate, Lines, METRICS, Summary, estimate, paired};
 use crate::race::{Axis, Done, Race};
 use crate::workload::sharing;
 
@@ -57,6 +58,10 @@ pub struct SetUp {
     pub warm: usize,
     /// Runs of each policy that were wanted.
     pub seeds: u64,
+    /// Tokens of the longest prompt with its answer.
+    pub longest_request: u64,
+    /// Requests that may wait in an engine.
+    pub max_waiting: u64,
     /// Seconds to first token that count as good.
     pub slo_ttft: f64,
     /// Seconds per token that count as good.
@@ -91,6 +96,9 @@ impl Serialize for Metrics {
 pub struct Row {
     /// Name of the policy.
     pub policy: String,
+    /// Its number in the race.
+    #[serde(skip)]
+    pub choice: usize,
     /// Value of the sweep, by the axis's name.
     #[serde(flatten)]
     pub at: BTreeMap<&'static str, f64>,
@@ -103,9 +111,22 @@ pub struct Row {
     pub behind_oracle: Option<Estimate>,
     /// How its runs went over time, all taken together.
     pub course: Lines,
-    /// Each run's values, in the order of the seeds.
+    /// Each run, by its seed.
     #[serde(skip)]
-    runs: BTreeMap<u64, Vec<f64>>,
+    runs: BTreeMap<u64, Summary>,
+}
+
+impl Row {
+    /// Each run with its seed.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, &Summary)> {
+        self.runs.iter().map(|(seed, run)| (*seed, run))
+    }
+
+    /// The run of a seed.
+    #[must_use]
+    pub fn run(&self, seed: u64) -> Option<&Summary> {
+        self.runs.get(&seed)
+    }
 }
 
 /// A race's result.
@@ -138,15 +159,16 @@ impl Report {
                 let whole = done.iter().filter(|d| !d.cut && d.job.point == point && d.job.choice == choice);
                 let mut course = Course::default();
                 whole.clone().for_each(|d| course.add(&d.course));
-                let runs: BTreeMap<u64, Vec<f64>> = whole.map(|d| (d.job.seed, d.summary.values().to_vec())).collect();
+                let runs: BTreeMap<u64, Summary> = whole.map(|d| (d.job.seed, d.summary.clone())).collect();
                 if runs.is_empty() {
                     continue;
                 }
-                let column = |at: usize| runs.values().map(|values| values[at]).collect::<Vec<f64>>();
+                let column = |at: usize| runs.values().map(|run| run.values()[at]).collect::<Vec<f64>>();
                 let metrics = (0..METRICS.len()).map(|at| estimate(&column(at))).collect();
                 let value = race.sweep.as_ref().map(|(axis, values)| (axis.name(), values[point]));
                 policies.push(Row {
                     policy: named.name().to_owned(),
+                    choice,
                     at: value.into_iter().collect(),
                     seeds: runs.len(),
                     metrics: Metrics(metrics),
@@ -169,10 +191,7 @@ impl Report {
     /// By how much `row` differs from `base` in a figure, over the seeds that both have.
     #[must_use]
     pub fn difference(row: &Row, base: &Row, metric: &str) -> Estimate {
-        let Some(at) = METRICS.iter().position(|m| m.name == metric) else {
-            return Estimate { mean: f64::NAN, ci: None };
-        };
-        let common = row.runs.iter().filter_map(|(seed, values)| Some((values[at], base.runs.get(seed)?[at])));
+        let common = row.runs().filter_map(|(seed, run)| Some((run.get(metric), base.run(seed)?.get(metric))));
         let (a, b): (Vec<f64>, Vec<f64>) = common.unzip();
         paired(&a, &b)
     }
@@ -203,10 +222,10 @@ impl Report {
         markdown::document(self)
     }
 
-    /// As one page that needs nothing else.
+    /// As one page that needs nothing else, under a title.
     #[must_use]
-    pub fn html(&self) -> String {
-        html::document(self)
+    pub fn html(&self, title: &str) -> String {
+        html::document(self, title)
     }
 
     /// What was swept.
@@ -239,6 +258,8 @@ fn set_up(race: &Race) -> SetUp {
         outages: fleet.outages.iter().map(|o| (o.pod, o.from.as_secs_f64(), o.to.map(|to| to.as_secs_f64()))).collect(),
         warm: workload.warm,
         seeds: race.seeds,
+        longest_request: workload.requests.iter().map(|r| r.prompt.tokens + r.output).max().unwrap_or(0),
+        max_waiting: fleet.max_waiting as u64,
         slo_ttft: race.slo.ttft,
         slo_tpot: race.slo.tpot,
     }

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use crate::metrics::Estimate;
 
-const WIDTH: f64 = 720.0;
+pub(super) const WIDTH: f64 = 720.0;
 const LEFT: f64 = 170.0;
 const RIGHT: f64 = 110.0;
 
 /// Colours that the colour-blind tell apart (Okabe and Ito).
 pub(super) const COLOURS: [&str; 8] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a8a", "#000000"];
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a8a", "currentColor"];
 
 /// A bar per policy, its interval as a whisker, its figure beside it.
 pub(super) fn bars(rows: &[(String, Estimate)], show: &dyn Fn(f64) -> String) -> String {

@@ -22,11 +22,15 @@ use pointsman_core::Nanos;
 pub use arrivals::Arrivals;
 pub use ideal::{Sharing, sharing};
 pub use lengths::Lengths;
+pub(crate) use lengths::MOST as MOST_TOKENS;
 pub use named::{NAMED, Named, Spec, SpecError};
 pub use prompt::Prompt;
-pub use read::{Format, ReadError, read};
+pub use read::{Format, ReadError, lines, read};
 pub use sessions::Sessions;
 pub use shared_prefix::{Ending, SharedPrefix, Stage};
+
+/// Ids of content that one workload may hold: a gibibyte of them.
+const MOST_IDS: usize = 1 << 27;
 
 /// When a request comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Workloads that have a name, and how a person changes them: `shared-prefix:groups=20,rate=8`.
 
-use super::{Arrivals, Ending, Lengths, Sessions, SharedPrefix, Stage, Workload};
+use super::{Arrivals, Ending, Lengths, MOST_IDS, Sessions, SharedPrefix, Stage, Workload};
 
 /// A workload with a name.
 #[derive(Clone, Copy, Debug)]
@@ -84,6 +84,9 @@ pub enum SpecError {
         /// What may be.
         known: &'static str,
     },
+    /// More than can be held.
+    #[error("`{0}` is more than fits into memory: at most {MOST} prompts and requests, with at most {tokens} tokens in all", tokens = MOST_IDS * 64)]
+    TooLarge(String),
     /// A value that means nothing.
     #[error("`{key}={value}`: expected {expected}")]
     Value {
@@ -121,6 +124,13 @@ impl Spec {
         for pair in named.parameters.split(',').chain(given.split(',').filter(|p| !p.trim().is_empty())) {
             let (key, value) = pair.trim().split_once('=').unwrap_or((pair.trim(), ""));
             spec.set(key.trim(), value.trim())?;
+        }
+        let (count, ids) = match &spec.shape {
+            Shape::Shared(shared) => shared.size(),
+            Shape::Sessions(sessions) => sessions.size(),
+        };
+        if count > MOST as f64 || ids > MOST_IDS as f64 {
+            return Err(SpecError::TooLarge(text.into()));
         }
         Ok(spec)
     }
@@ -312,5 +322,14 @@ mod tests {
             fault("shared-prefix:requests=99999999999"),
             "`requests=99999999999`: expected a whole number up to 2,000,000"
         );
+        for much in [
+            "shared-prefix:groups=2000000,prompts=2000000",
+            "shared-prefix:requests=2000000,question=10000000",
+            "shared-prefix:stages=1000x2000+1000x2000",
+            "chat:sessions=200000,turns=100",
+            "chat:sessions=200000,own=10000000,max-tokens=10000000",
+        ] {
+            assert!(fault(much).contains("more than fits"), "{much}");
+        }
     }
 }

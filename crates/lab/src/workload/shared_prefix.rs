@@ -73,6 +73,13 @@ impl Default for SharedPrefix {
 const UNIT: u32 = 64;
 
 impl SharedPrefix {
+    /// Prompts and requests, and ids of their content.
+    pub(super) fn size(&self) -> (f64, f64) {
+        let requests: f64 = self.stages.iter().map(|stage| stage.requests as f64).sum();
+        let prompts = self.groups as f64 * self.prompts as f64;
+        (requests.max(prompts), requests * (self.system as f64 + self.question.mean()) / f64::from(UNIT))
+    }
+
     /// The workload of one seed.
     #[must_use]
     pub fn generate(&self, name: &str, seed: u64) -> Workload {

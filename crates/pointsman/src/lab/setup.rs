@@ -17,6 +17,7 @@ use pointsman_sim::Profile;
 use super::files;
 use crate::check::{checked, read};
 use crate::failure::Failure;
+use crate::terminal::clean;
 
 /// Requests.
 #[derive(Args, Clone, Debug)]
@@ -128,12 +129,7 @@ impl Traffic {
     pub(super) fn source(&self, without: &str) -> Result<Source, Failure> {
         let source = match (&self.trace, &self.workload) {
             (Some(path), _) => Source::Fixed(Arc::new(files::trace(path)?)),
-            (None, text) => {
-                let spec = Spec::parse(text.as_deref().unwrap_or(without));
-                Source::Made(Box::new(
-                    spec.map_err(|e| Failure::usage("--workload cannot be used").why(e).next("see `--workload help`"))?,
-                ))
-            }
+            (None, text) => Source::Made(Box::new(spec(text.as_deref().unwrap_or(without))?)),
         };
         let source = match (source, self.requests, self.speed) {
             (Source::Fixed(workload), first, speed) => {
@@ -183,6 +179,31 @@ impl Engines {
     pub(super) fn slo(&self) -> Slo {
         Slo { ttft: self.slo_ttft, tpot: self.slo_tpot / 1e3 }
     }
+}
+
+/// A workload by its name.
+pub(super) fn spec(text: &str) -> Result<Spec, Failure> {
+    let next = "list all: pointsman race --workload help";
+    Spec::parse(text).map_err(|e| Failure::usage("the workload cannot be used").why(e).next(next))
+}
+
+/// Policies by name or file, each once and each with a name of its own.
+pub(super) fn choices(texts: &[String]) -> Result<Vec<Choice>, Failure> {
+    let mut all: Vec<Choice> = Vec::new();
+    for text in texts {
+        let mut one = choice(text)?;
+        if all.contains(&one) {
+            let name = clean(one.name());
+            return Err(Failure::usage(format!("the policy {name} is named twice")).next("leave one out of --policy"));
+        }
+        if let Choice::Config { name, .. } = &mut one
+            && all.iter().any(|other| other.name() == &**name)
+        {
+            *name = text.as_str().into();
+        }
+        all.push(one);
+    }
+    Ok(all)
 }
 
 /// A policy by its name, or a configuration by its file.
