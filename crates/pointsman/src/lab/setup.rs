@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use pointsman_lab::fleet::{FleetOptions, Outage};
 use pointsman_lab::metrics::Slo;
 use pointsman_lab::policy::Choice;
@@ -47,9 +46,9 @@ pub(crate) struct Engines {
     /// Engines
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pods: u32,
-    /// Hardware and model of each engine
-    #[arg(long, default_value = "8b-h100", value_parser = profiles())]
-    profile: String,
+    /// Hardware and model of each engine: a name, or a JSON file with a deployment of your own
+    #[arg(long, default_value = "8b-h100", value_name = "NAME|FILE", value_parser = pointsman_engine::deployment)]
+    profile: &'static Profile,
     /// Share of the profile's KV cache that each engine has
     #[arg(long, default_value_t = 1.0, value_name = "SHARE", value_parser = cache)]
     cache: f64,
@@ -89,10 +88,6 @@ pub(crate) struct Engines {
     /// Milliseconds per further token that a good request keeps
     #[arg(long, default_value_t = 50.0, value_name = "MS", value_parser = rate)]
     slo_tpot: f64,
-}
-
-fn profiles() -> PossibleValuesParser {
-    PossibleValuesParser::new(Profile::all().iter().map(|p| p.name))
 }
 
 fn between(text: &str, low: f64, high: f64) -> Result<f64, String> {
@@ -160,7 +155,7 @@ impl Engines {
         }
         Ok(FleetOptions {
             pods: self.pods as usize,
-            profile: *Profile::named(&self.profile).unwrap_or(&Profile::all()[0]),
+            profile: *self.profile,
             cache: self.cache,
             block_size: self.block_size,
             max_num_seqs: self.max_num_seqs as usize,
