@@ -68,6 +68,7 @@ fn decision(n: u64, fleet: &Snapshot) -> Arc<Decision> {
         profiles: Box::new([]),
         steps: Steps::default(),
         block_hashes: None,
+        prompt: None,
         shadow: None,
         outcome: Mutex::new(Outcome::default()),
     })
