@@ -1,4 +1,5 @@
 // The event stream, read with fetch so that it can carry a token; opened anew whenever it ends.
+import { batch } from "@preact/signals";
 import { authorization, tokenWanted } from "./client";
 
 export type Listener = (event: string, data: unknown) => void;
@@ -56,7 +57,8 @@ async function once(path: string, listener: Listener, opened: () => void): Promi
       timer = setTimeout(() => stop.abort(), SILENCE_MS);
       const events = (rest + value).split("\n\n");
       rest = events.pop() ?? "";
-      for (const event of events) tell(event, listener);
+      // What came together is drawn together.
+      batch(() => events.forEach((event) => tell(event, listener)));
     }
   } finally {
     clearTimeout(timer);

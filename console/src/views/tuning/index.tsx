@@ -44,6 +44,8 @@ export function TuningView() {
     };
   }, [asked]);
 
+  const all = presets?.presets ?? [];
+  const elsewhere = useElsewhere(all, config);
   const sum = Object.values(now).reduce((a, b) => a + Math.max(0, b), 0);
   const top = Math.max(1, ...Object.values(now)) * 1.5;
   const yaml = config ? tuned(config, now) : "";
@@ -64,8 +66,8 @@ export function TuningView() {
                 Use these
               </button>
             </div>
-            {(presets?.presets ?? []).map((p) => (
-              <div class="card" key={p.name}>
+            {all.map((p) => (
+              <div class="card" key={p.name} data-preset={p.name}>
                 <h3>{p.name}</h3>
                 <p class="small">{p.summary}</p>
                 <p class="small quiet">
@@ -73,6 +75,7 @@ export function TuningView() {
                     .map(([name, w]) => `${short(name)} ${w.toFixed(2)}`)
                     .join(", ")}
                 </p>
+                <p class="small">{elsewhere[p.name] ?? "Looking at the last requests."}</p>
                 <button type="button" onClick={() => setWeights({ ...zeroed(config), ...p.weights })}>
                   Use {p.name}
                 </button>
@@ -137,6 +140,32 @@ export function TuningView() {
       </section>
     </div>
   );
+}
+
+/** What each preset would have done with the last requests, in words. */
+function useElsewhere(presets: Preset[], config: Config | null): Record<string, string> {
+  const [told, tell] = useState<Record<string, string>>({});
+  const base = JSON.stringify(zeroed(config));
+  useEffect(() => {
+    if (!presets.length || !config) return;
+    let gone = false;
+    const ask = async () => {
+      if (document.hidden) return;
+      const found: Record<string, string> = {};
+      for (const p of presets) {
+        const answer = await post<Rescored>("/api/rescore", { weights: { ...JSON.parse(base), ...p.weights }, limit: LIMIT }).catch(() => null);
+        if (answer) found[p.name] = `${int(answer.different)} of the last ${int(answer.decisions)} requests would have gone elsewhere.`;
+      }
+      if (!gone) tell(found);
+    };
+    void ask();
+    const often = setInterval(ask, 5_000);
+    return () => {
+      gone = true;
+      clearInterval(often);
+    };
+  }, [presets, base]);
+  return told;
 }
 
 /** Scorers in force without weight: a preset speaks of its own four only. */
