@@ -6,7 +6,7 @@ import { clean, int, millis, percent } from "../../format";
 import { Th } from "../../parts/Th";
 import { go, place } from "../../router";
 
-const CHOSEN = ["in-force", "round-robin", "least-connections", "random"];
+const CHOSEN = ["in-force", "round-robin", "least-request", "random"];
 
 const seconds = (v: number) => millis(v * 1000);
 const COLUMNS: [string, string, (v: number) => string][] = [
