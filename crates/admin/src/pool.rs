@@ -1,5 +1,6 @@
 //! The router's pool, shown.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -112,7 +113,7 @@ fn texts(records: &[Arc<Decision>], tree: &Tree) -> Vec<Option<String>> {
             let branch = &tree.branches[at];
             if texts[at].is_none() {
                 let text = prompt.of_blocks((branch.depth - branch.blocks) as usize, EXCERPT);
-                texts[at] = text.map(|text| text.into_owned());
+                texts[at] = text.map(Cow::into_owned);
             }
         }
     }
