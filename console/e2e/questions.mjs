@@ -75,8 +75,8 @@ async function whyNothing(page, server, hand) {
   const d = endpoints.find((e) => e.name === "D");
   check(await shown(page, `#fleet tr[data-address="${d.address}"]`, d.reason), "the row of D says why", d.reason);
   await person.choose(page.locator(`#fleet tr[data-address="${d.address}"] a`));
-  check(await shown(page, "#why", "D got 0 of the last 100 decisions"), "how much it got");
   const { decisions } = await server.get("/api/decisions?limit=100");
+  check(await shown(page, "#why", `D got 0 of the last ${decisions.length} decisions`), "how much it got");
   const dropped = decisions.flatMap((x) => x.profiles[0]?.candidates ?? []).filter((c) => c.endpoint === "D" && c.dropped_by === "not-ready").length;
   const [cause, times] = await page.locator("#why tbody tr").first().locator("th, td").allInnerTexts();
   check(cause.startsWith("dropped by not-ready") && Math.abs(Number(times) - dropped) <= 1, "what kept it, and how often", `${cause} ${times}, should be ${dropped}`);
@@ -86,7 +86,7 @@ async function whyNothing(page, server, hand) {
   const other = endpoints.find((e) => e.ready);
   await page.goto(`${server.url}#/fleet/${encodeURIComponent(other.address)}`);
   const chosen = decisions.filter((x) => x.profiles[0]?.picked[0] === other.name).length;
-  check(await shown(page, "#why", `${other.name} got ${chosen} of the last 100 decisions`), "a ready one has its share");
+  check(await shown(page, "#why", `${other.name} got ${chosen} of the last ${decisions.length} decisions`), "a ready one has its share");
 }
 
 async function hottest(page, server, hand) {

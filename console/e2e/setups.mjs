@@ -111,7 +111,7 @@ export async function heldBack(page, scratch) {
 
 export async function prompts(page, silent) {
   await open(page, silent, "prefix");
-  check((await page.locator("main").innerText()).includes("never text"), "without the flag there is no text");
+  check(await until(async () => (await page.locator("main").innerText()).includes("never text")), "without the flag there is no text");
   const plain = await silent.get("/api/decisions/last");
   check(!("prompt_text" in plain) && !(await silent.get("/api/prefix")).branches.some((b) => "text" in b), "nor in the API");
   const server = await serve("prompts", ["--show-prompts"]);
