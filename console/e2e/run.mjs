@@ -84,11 +84,14 @@ await group("restart", async (page) => {
   await second.stop();
 });
 
-await group("restart under every view", async (page, context) => {
+await group("restart under every view", async () => {
   const first = await h.serve("restart-all");
   await first.chat("before");
   const pages = [];
   for (const view of views.VIEWS) {
+    // A context each: they have connections of their own.
+    const context = await browser.newContext();
+    await h.files(context);
     const page = await context.newPage();
     const faults = listen(page);
     await views.open(page, first, view);
@@ -101,6 +104,7 @@ await group("restart under every view", async (page, context) => {
     check(await until(async () => (await page.locator("[data-state]").getAttribute("data-state")) === "live", 20_000), `${view} finds the server again`);
     check(!(await page.locator("main").innerText()).includes("no answer from the server"), `${view} shows no old fault`);
     same(faults.join(" | "), "", `${view} reports no fault`);
+    await page.context().close();
   }
   await second.stop();
 });
