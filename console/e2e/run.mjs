@@ -57,6 +57,12 @@ await group("first paint", async (page) => {
   same(again.status, 304, "the page is validated by its tag");
 });
 for (const view of views.VIEWS) await group(view, (page) => views[view](page, server));
+await group("no sample at 25 requests/s", (page) => views.sampled(page, server, false));
+await group("a sample at 125 requests/s", async (page) => {
+  const more = h.load(server, 100);
+  await views.sampled(page, server, true);
+  more();
+});
 await group("keyboard", (page) => keyboard(page, server));
 await group("looks", (page) => looks(page, server));
 stop();

@@ -62,6 +62,15 @@ export async function pipeline(page, server) {
   check(page.url().includes("endpoint="), "the filter is in the address");
 }
 
+/** At more than the page takes, it says that it shows a sample; at less, that it shows all. */
+export async function sampled(page, server, isSample) {
+  await open(page, server, "pipeline");
+  // Time for a sample to show.
+  if (!isSample) await sleep(3_000);
+  const said = () => page.locator("main .head p").innerText();
+  check(await until(async () => (await said()).startsWith(isSample ? "A sample: " : "Every decision"), 8_000), "it says whether it shows all", await said());
+}
+
 export async function fleet(page, server) {
   await open(page, server, "fleet");
   const { endpoints } = await server.get("/api/endpoints");

@@ -5,7 +5,7 @@ import type { Decision } from "../../api/types";
 import { inField } from "../../app";
 import { clean, int } from "../../format";
 import { address, go, place, setQuery } from "../../router";
-import { decisions, models, rate, toldRate } from "../../store";
+import { decisions, leftOut, models, rate } from "../../store";
 import { Candidates } from "./Candidates";
 import { Facts } from "./Facts";
 import { Flow } from "./Flow";
@@ -75,14 +75,13 @@ export function PipelineView() {
 
   const waiting = frozen === null ? 0 : all.filter((d) => d.id > frozen && fits(d)).length;
   const endpoints = [...new Set(all.map(target).filter((e): e is string => e !== null))].sort();
-  const left = rate.value !== null && toldRate.value !== null ? Math.max(0, rate.value - toldRate.value) : 0;
   return (
     <div class="view">
       <div class="head">
         <h1>Pipeline</h1>
         <p>
-          {left >= 1
-            ? `A sample: ${int(toldRate.value)} of ${int(rate.value)} decisions a second are shown.`
+          {leftOut.value >= 1
+            ? `A sample: ${int((rate.value ?? 0) - leftOut.value)} of ${int(rate.value)} decisions a second are shown.`
             : "Every decision as it is made."}
         </p>
       </div>

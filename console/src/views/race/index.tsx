@@ -155,7 +155,7 @@ function columns(race: Race): [string, string, (v: number) => string][] {
   const names = [...new Set(race.policies.flatMap((p) => Object.keys(p.metrics)))];
   const known = COLUMNS.filter(([key]) => names.includes(key));
   const others = names.filter((n) => !COLUMNS.some(([key]) => key === n)).sort();
-  return [...known, ...others.map((n): [string, string, (v: number) => string] => [n, clean(n.replaceAll("_", " "), 40), (v) => String(Math.round(v * 1000) / 1000)])];
+  return [...known, ...others.map((n): [string, string, (v: number) => string] => [n, clean(n.replaceAll("_", " "), 40), (v) => (Math.abs(v) >= 100 ? int(v) : String(Math.round(v * 1000) / 1000))])];
 }
 
 function told(error: ApiError): string {
