@@ -120,7 +120,7 @@ impl Shared {
                 prompt_tokens: job.prompt_tokens,
                 output_tokens: job.output_tokens,
                 lora: job.lora,
-                given: 0,
+                ..Request::default()
             };
             if let Err(error) = core.engine.submit(now, request) {
                 if matches!(error, SubmitError::QueueFull { .. }) {
@@ -205,7 +205,7 @@ impl Core {
                 metrics.generation_tokens += count;
                 live.group.send_modify(|all| all[live.index].produced += count);
             }
-            What::Preempted => {}
+            What::Preempted | What::Fetching { .. } => {}
             What::Finished => {
                 metrics.finish(times, live.ended);
                 live.group.send_modify(|all| all[live.index].done = true);

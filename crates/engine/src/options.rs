@@ -284,6 +284,8 @@ impl EngineOptions {
             max_loras: self.max_loras,
             api_overhead: self.api_overhead.unwrap_or(overhead),
             lora_load: if profile.is_some() { Duration::from_millis(10) } else { Duration::ZERO },
+            // Clients wait for each token.
+            coalesce: false,
             seed,
             ..EngineConfig::default()
         };

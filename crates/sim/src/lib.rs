@@ -31,10 +31,14 @@
 
 mod admission;
 mod engine;
+#[cfg(test)]
+mod invariants;
 mod latency;
+mod legs;
 mod pool;
 mod profile;
 mod rng;
+mod run;
 mod sequence;
 mod steps;
 mod timing;
@@ -42,6 +46,7 @@ mod unbatched;
 
 pub use engine::{Engine, EngineConfig, Event, Request, Stats, SubmitError, What};
 pub use latency::{Latency, LatencyCalculator};
+pub use legs::Leg;
 pub use pool::{BlockPool, PoolBlock};
 pub use profile::{Fit, Hardware, Model, Profile};
 pub use rng::Rng;

@@ -12,6 +12,7 @@ impl Engine {
         loop {
             if (self.running.is_empty() || std::mem::take(&mut self.seat_freed)) && !self.waiting.is_empty() {
                 self.admit_unbatched(latency, events);
+                self.stalled = self.running.is_empty();
             }
             let due = self.running.iter().enumerate().min_by_key(|(_, s)| s.due).map(|(at, s)| (s.due, at));
             let arrival = self.arriving.front().map(|(at, _)| *at);
@@ -78,10 +79,10 @@ impl Engine {
     }
 
     fn emit_unbatched(&mut self, latency: &Latency, at: usize, events: &mut Vec<Event>) {
-        if self.settle(at, events) {
+        if self.settle(at, 0, events) {
             let done = self.running.remove(at);
-            self.leave(&done);
             events.push(Event { at: self.clock, id: done.id, what: What::Finished });
+            self.finish(done);
             self.admit_unbatched(latency, events);
             return;
         }

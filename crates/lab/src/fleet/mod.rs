@@ -3,6 +3,7 @@
 mod outcome;
 mod pooled;
 mod run;
+mod transfer;
 
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use pointsman_sim::{Engine, EngineConfig, Profile, Timing};
 
 pub use outcome::{Ended, Outcome, Sample};
 pub use run::{Progress, run};
+pub use transfer::Disaggregation;
 
 /// Engines, and what lies between them and the router.
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ pub struct FleetOptions {
     pub noise: f64,
     /// Steps cost a request that many times less or more than its figure, engine by engine in turn: unequal hardware. Empty: all alike.
     pub slower: Vec<f64>,
+    /// Engines that compute prompts for others.
+    pub disaggregation: Disaggregation,
 }
 
 impl Default for FleetOptions {
@@ -62,6 +66,7 @@ impl Default for FleetOptions {
             api_overhead: Duration::from_millis(15),
             noise: 0.03,
             slower: Vec::new(),
+            disaggregation: Disaggregation::default(),
         }
     }
 }
@@ -89,6 +94,7 @@ impl FleetOptions {
                 max_loras: self.max_loras,
                 api_overhead: self.api_overhead,
                 lora_load: self.lora_load,
+                hold: self.disaggregation.hold,
                 seed: crate::mix(seed ^ (at as u64) << 32 ^ 0x0065_6e67),
                 ..EngineConfig::default()
             };

@@ -5,11 +5,12 @@ use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
 use pointsman_core::Nanos;
-use pointsman_sim::{Engine, Event, Request, What};
+use pointsman_sim::{Engine, Event, Leg, Request, What};
 
 use super::FleetOptions;
 use super::outcome::{Ended, Outcome, Sample};
 use super::pooled::Pooled;
+use super::transfer::{Links, leg};
 use crate::BEGIN;
 use crate::policy::{Ask, Gauges, Over, Policy, View};
 use crate::workload::{When, Workload};
@@ -32,6 +33,8 @@ enum Due {
     Arrive(u32),
     /// The request reaches the engine.
     Dispatch(u32, u32),
+    /// The KV of the request's prompt has reached the engine that decodes.
+    Fetched(u32),
 }
 
 /// Plays a workload to a fleet, under a policy.
@@ -59,11 +62,12 @@ struct Run<'a> {
     serial: u64,
     now: Nanos,
     samples: Vec<Sample>,
-    /// Block keys of requests between decision and first token.
+    /// Block keys of requests that have still to reach an engine, or to get their first token.
     keys: Vec<Vec<u64>>,
     /// Requests that wait for the end of each.
     followers: Vec<Vec<u32>>,
     pooled: Option<Pooled>,
+    links: Links,
     events: Vec<Event>,
     /// Stage in progress, and requests of it that have not ended.
     stage: usize,
@@ -91,6 +95,7 @@ impl<'a> Run<'a> {
         Self {
             gauges: vec![Gauges::default(); engines.len()],
             scheduled: vec![None; engines.len()],
+            links: Links::new(engines.len(), options.disaggregation),
             engines,
             heap: BinaryHeap::new(),
             serial: 0,
@@ -146,6 +151,7 @@ impl<'a> Run<'a> {
                 Due::Scrape(pod) => self.scrape(pod, true),
                 Due::Arrive(request) => self.arrive(request),
                 Due::Dispatch(request, pod) => self.dispatch(request, pod),
+                Due::Fetched(request) => self.fetched(request),
             }
             if self.turns.is_multiple_of(REPORT_EVERY) && progress(self.ended, self.workload.requests.len()).is_break()
             {
@@ -201,6 +207,10 @@ impl<'a> Run<'a> {
     fn arrive(&mut self, number: u32) {
         let at = number as usize;
         let request = &self.workload.requests[at];
+        // Steps that are over may have taken blocks that the oracle, or `held` below, would find cached.
+        for pod in 0..self.engines.len() {
+            self.advance(pod);
+        }
         self.samples[at].arrived = self.now;
         let keys = request.prompt.blocks(self.options.block_size, usize::MAX, false);
         let view = View { now: self.now, engines: &self.engines, gauges: &self.gauges, options: self.options };
@@ -216,11 +226,14 @@ impl<'a> Run<'a> {
         };
         // The last token is always computed.
         let most = (self.samples[at].prompt - 1) / u64::from(self.options.block_size);
+        let prefill = self.policy.prefill().filter(|other| *other < self.engines.len() && *other != pod);
+        let first = prefill.unwrap_or(pod) as u32;
         let sample = &mut self.samples[at];
         sample.pod = pod as u32;
+        sample.prefill = prefill.map(|pod| pod as u32);
         sample.held = (held as u64).min(most) * u64::from(self.options.block_size);
         self.keys[at] = keys;
-        self.push(self.now.plus(self.options.dispatch), Due::Dispatch(number, pod as u32));
+        self.push(self.now.plus(self.options.dispatch), Due::Dispatch(number, first));
     }
 
     fn dispatch(&mut self, number: u32, pod: u32) {
@@ -229,7 +242,8 @@ impl<'a> Run<'a> {
         let request = &self.workload.requests[at];
         let keys = std::mem::take(&mut self.keys[at]);
         let given = self.pooled.as_ref().map_or(0, |pooled| pooled.find(&keys));
-        if self.pooled.is_some() {
+        let leg = leg(&self.samples[at], pod);
+        if self.pooled.is_some() || leg == Leg::Prefill {
             self.keys[at].clone_from(&keys);
         }
         let taken = self.engines[engine].submit(
@@ -241,12 +255,40 @@ impl<'a> Run<'a> {
                 output_tokens: request.output,
                 lora: request.lora.clone(),
                 given,
+                leg,
             },
         );
         match taken {
             Ok(()) => self.schedule(engine),
-            Err(_) => self.end(number, Ended::Refused, true),
+            Err(_) => {
+                if leg == Leg::Decode {
+                    self.release(number);
+                }
+                self.end(number, Ended::Refused, true);
+            }
         }
+    }
+
+    /// The decode engine has its prompt's KV, unless the prefill engine gave the blocks up before: then the request fails, as in vLLM.
+    fn fetched(&mut self, number: u32) {
+        let pod = self.samples[number as usize].pod as usize;
+        self.advance(pod);
+        if self.release(number) {
+            self.engines[pod].receive(u64::from(number));
+        } else {
+            self.engines[pod].cancel(u64::from(number));
+            self.end(number, Ended::Refused, true);
+        }
+        self.schedule(pod);
+    }
+
+    /// The prefill engine's blocks of a request are not needed any more. False when they were gone.
+    fn release(&mut self, number: u32) -> bool {
+        let Some(pod) = self.samples[number as usize].prefill.map(|pod| pod as usize) else { return false };
+        self.advance(pod);
+        let there = self.engines[pod].release(u64::from(number));
+        self.schedule(pod);
+        there
     }
 
     /// Lets the engine catch up, and says what happened.
@@ -256,8 +298,22 @@ impl<'a> Run<'a> {
         for event in events.drain(..) {
             let number = event.id as u32;
             let sample = &mut self.samples[number as usize];
+            let leg = leg(sample, pod as u32);
             match event.what {
+                What::Admitted { .. } if leg == Leg::Decode => {}
                 What::Admitted { cached_tokens } => sample.cached = cached_tokens,
+                What::Tokens { .. } if leg == Leg::Prefill => {}
+                What::Finished if leg == Leg::Prefill => {
+                    let decode = Due::Dispatch(number, sample.pod);
+                    self.push(self.now.plus(self.options.dispatch), decode);
+                }
+                What::Fetching { tokens } => {
+                    sample.moved = tokens;
+                    let bytes = tokens as f64 * self.options.profile.model.kv_bytes_per_token;
+                    let from = sample.prefill.map_or(pod, |other| other as usize);
+                    let there = self.links.send(event.at, from, pod, bytes);
+                    self.push(there, Due::Fetched(number));
+                }
                 What::Tokens { first: true, .. } => {
                     sample.first = event.at;
                     sample.last = event.at;

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use pointsman_core::headers::PREFILLER;
 use pointsman_core::{EndpointName, ManualClock, Nanos};
 use pointsman_fleet::{EndpointMeta, LoraInfo, Scraped};
 use pointsman_plugins::DefaultProfile;
@@ -26,6 +27,9 @@ const MODEL: &str = "lab";
 /// Port of all engines; they differ in their address.
 const PORT: u16 = 8_000;
 
+/// Label that tells engines' roles apart.
+const ROLE: &str = "llm-d.ai/role";
+
 type Headers = Vec<(Box<str>, Box<str>)>;
 
 /// One router over one fleet.
@@ -37,6 +41,8 @@ pub struct Production {
     /// Headers that responses set for a session and its next requests bring back.
     sessions: HashMap<u64, Headers>,
     kept_house: Nanos,
+    /// Who computes the prompt of the request placed last, where that is another.
+    prefill: Option<usize>,
     hosts: Vec<String>,
 }
 
@@ -56,13 +62,23 @@ impl Production {
         let hosts: Vec<String> = (0..fleet.pods.max(1))
             .map(|pod| format!("10.{}.{}.{}", pod >> 16 & 255, pod >> 8 & 255, pod & 255))
             .collect();
-        let metas = hosts
-            .iter()
-            .enumerate()
-            .map(|(pod, host)| EndpointMeta::new(EndpointName::new("lab", format!("pod-{pod}")), host.clone(), PORT));
+        let metas = hosts.iter().enumerate().map(|(pod, host)| {
+            let name = EndpointName::new("lab", format!("pod-{pod}"));
+            let labels = fleet.disaggregation.role(pod).map(|role| (ROLE, role)).into_iter().collect();
+            EndpointMeta { labels, ..EndpointMeta::new(name, host.clone(), PORT) }
+        });
         pool.fleet.replace_all(metas.collect());
         let places = hosts.iter().enumerate().map(|(pod, host)| (format!("{host}:{PORT}").into(), pod)).collect();
-        Ok(Self { pool, clock, places, routed: HashMap::new(), sessions: HashMap::new(), kept_house: Nanos(0), hosts })
+        Ok(Self {
+            pool,
+            clock,
+            places,
+            routed: HashMap::new(),
+            sessions: HashMap::new(),
+            kept_house: Nanos(0),
+            prefill: None,
+            hosts,
+        })
     }
 
     fn reach(&mut self, now: Nanos) {
@@ -109,6 +125,8 @@ impl Policy for Production {
         let mut routed = reading.decide().ok()?;
         routed.dispatched();
         let pod = self.places.get(routed.endpoint().meta.host_port_shared()).copied();
+        let prefiller = routed.added_headers().iter().find(|(name, _)| *name == PREFILLER);
+        self.prefill = prefiller.and_then(|(_, host_port)| self.places.get(host_port.as_str())).copied();
         if let Some(session) = ask.request.session {
             let served = routed.endpoint().host_port().to_owned();
             let mut set = Vec::new();
@@ -120,6 +138,10 @@ impl Policy for Production {
         }
         self.routed.insert(ask.id, routed);
         pod
+    }
+
+    fn prefill(&self) -> Option<usize> {
+        self.prefill
     }
 
     fn scraped(&mut self, now: Nanos, pod: usize, engine: &Engine) {

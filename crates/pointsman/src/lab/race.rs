@@ -80,7 +80,7 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
     let choices = options.policy.iter().map(|text| choice(text)).collect::<Result<Vec<_>, _>>()?;
     let plan = Plan {
         source: options.traffic.source(WITHOUT)?,
-        fleet: options.engines.fleet(),
+        fleet: options.engines.fleet()?,
         choices,
         seeds: options.seeds,
         after: 0,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use pointsman_lab::fleet::FleetOptions;
+use pointsman_lab::fleet::{Disaggregation, FleetOptions};
 use pointsman_lab::metrics::Slo;
 use pointsman_lab::policy::Choice;
 use pointsman_lab::race::Source;
@@ -46,6 +46,12 @@ pub(crate) struct Engines {
     /// Engines
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pods: u32,
+    /// Engines of these that compute prompts for the others; a configuration with `disagg-profile-handler` uses them
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    prefill_pods: u32,
+    /// GB/s at which KV moves between engines; transfers wait for each other on an engine's link
+    #[arg(long, default_value_t = 11.0, value_name = "GB_PER_SECOND", value_parser = rate)]
+    link: f64,
     /// Hardware and model of each engine
     #[arg(long, default_value = "8b-h100", value_parser = profiles())]
     profile: String,
@@ -144,8 +150,13 @@ impl Traffic {
 }
 
 impl Engines {
-    pub(super) fn fleet(&self) -> FleetOptions {
-        FleetOptions {
+    pub(super) fn fleet(&self) -> Result<FleetOptions, Failure> {
+        if self.prefill_pods >= self.pods {
+            return Err(Failure::usage("--prefill-pods leaves no engine to decode")
+                .why(format!("there are {} engines in all", self.pods))
+                .next("give fewer, or more --pods"));
+        }
+        Ok(FleetOptions {
             pods: self.pods as usize,
             profile: *Profile::named(&self.profile).unwrap_or(&Profile::all()[0]),
             cache: self.cache,
@@ -156,8 +167,13 @@ impl Engines {
             scrape: Duration::from_millis(self.scrape),
             api_overhead: Duration::from_millis(self.api_overhead),
             noise: self.noise,
+            disaggregation: Disaggregation {
+                prefill_pods: self.prefill_pods as usize,
+                link: self.link * 1e9,
+                ..Disaggregation::default()
+            },
             ..FleetOptions::default()
-        }
+        })
     }
 
     pub(super) fn slo(&self) -> Slo {

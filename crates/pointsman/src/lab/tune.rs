@@ -109,7 +109,7 @@ pub(crate) fn run(options: &Tune) -> Result<Exit, Failure> {
     let lora = train.workload(1, None).requests.iter().any(|r| r.lora.is_some());
     let race = |source: &Source, choices: Vec<Choice>, seeds, after| Race {
         source: source.clone(),
-        fleet: options.engines.fleet(),
+        fleet: options.engines.fleet()?,
         choices,
         seeds,
         after,
