@@ -107,9 +107,10 @@ pub(crate) fn run(options: &Tune) -> Result<Exit, Failure> {
         }
     };
     let lora = train.workload(1, None).requests.iter().any(|r| r.lora.is_some());
+    let fleet = options.engines.fleet()?;
     let race = |source: &Source, choices: Vec<Choice>, seeds, after| Race {
         source: source.clone(),
-        fleet: options.engines.fleet()?,
+        fleet: fleet.clone(),
         choices,
         seeds,
         after,
