@@ -92,7 +92,8 @@ fn the_production_router_names_both_engines_and_the_fleet_follows_it() {
         disaggregation: Disaggregation { prefill_pods: 2, ..Disaggregation::default() },
         ..FleetOptions::default()
     };
-    let workload = Spec::parse("shared-prefix:requests=200,rate=10,system=2048,question=512").expect("fine").generate(1);
+    let workload =
+        Spec::parse("shared-prefix:requests=200,rate=10,system=2048,question=512").expect("fine").generate(1);
     let play = |choice: &Choice| {
         let mut policy = choice.make(&fleet, 1).expect("no faults");
         run(&fleet, &workload, &mut *policy, 1, &mut |_, _| ControlFlow::Continue(()))

@@ -57,11 +57,11 @@ impl Engine {
     }
 
     /// Admits waiting requests in order while there are seats, `budget` tokens and blocks. One that is [passed over](Self::passed_over) keeps its place;
-    /// one whose blocks do not fit stops the loop, so nobody overtakes it. A decode leg whose KV is elsewhere gets its blocks and waits on. Returns how
-    /// many came in.
+    /// one whose blocks do not fit stops the loop, so nobody overtakes it but those who have blocks. A decode leg whose KV is elsewhere gets its blocks
+    /// and waits on. Returns how many came in.
     pub(crate) fn admit(&mut self, mut budget: u64, chunk: u64, events: &mut Vec<Event>) -> usize {
         let size = u64::from(self.config.block_size);
-        let (mut at, mut admitted) = (0, 0);
+        let (mut at, mut admitted, mut short) = (0, 0, false);
         while self.running.len() < self.config.max_num_seqs && budget > 0 {
             let Some(sequence) = self.waiting.get(at) else { break };
             if self.passed_over(sequence) {
@@ -71,10 +71,15 @@ impl Engine {
             if sequence.kv == Kv::Come {
                 let Some(mut sequence) = self.waiting.remove(at) else { break };
                 sequence.kv = Kv::Here;
+                self.pinned -= 1;
                 sequence.planned = 1;
                 budget -= 1;
                 self.enter(sequence, events);
                 admitted += 1;
+                continue;
+            }
+            if short {
+                at += 1;
                 continue;
             }
             let tokens = sequence.tokens();
@@ -86,7 +91,11 @@ impl Engine {
             let need = if fetches { tokens - cached } else { (tokens - cached).min(budget).min(chunk) };
             let missing = (cached + need).div_ceil(size) as usize - hits;
             if missing > self.pool.free() - idle {
-                break;
+                if self.pinned == 0 {
+                    break;
+                }
+                (short, at) = (true, at + 1);
+                continue;
             }
             let Some(sequence) = self.waiting.get_mut(at) else { break };
             let mut blocks = std::mem::take(&mut sequence.blocks);
@@ -99,6 +108,7 @@ impl Engine {
             sequence.found = cached;
             if fetches {
                 sequence.kv = Kv::Coming;
+                self.pinned += 1;
                 events.push(Event { at: self.clock, id: sequence.id, what: What::Fetching { tokens: need } });
                 at += 1;
                 continue;

@@ -170,6 +170,8 @@ pub struct Engine {
     pub(crate) waiting: VecDeque<Sequence>,
     /// In order of admission.
     pub(crate) running: Vec<Sequence>,
+    /// Requests in the queue that have blocks: decode legs whose KV comes, or has come.
+    pub(crate) pinned: usize,
     /// The step in progress, and those that will follow it without change.
     pub(crate) run: Option<Run>,
     /// Time up to which everything is computed.
@@ -206,6 +208,7 @@ impl Engine {
             arriving: VecDeque::new(),
             waiting: VecDeque::new(),
             running: Vec::new(),
+            pinned: 0,
             run: None,
             clock: Nanos(0),
             remainder: 0,
@@ -311,6 +314,7 @@ impl Engine {
             return true;
         }
         if let Some(sequence) = self.waiting.iter().position(|s| s.id == id).and_then(|at| self.waiting.remove(at)) {
+            self.pinned -= usize::from(sequence.pinned());
             self.pool.release(&sequence.blocks);
             self.disturb();
             return true;
@@ -439,6 +443,7 @@ impl Engine {
         victim.computed = 0;
         victim.planned = 0;
         victim.published = 0;
+        victim.open_event = (0, 0);
         self.stats.preemptions += 1;
         events.push(Event { at: self.clock, id: victim.id, what: What::Preempted });
         self.waiting.push_front(victim);

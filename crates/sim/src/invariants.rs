@@ -9,7 +9,8 @@ use crate::{EngineConfig, Event, Leg, Profile, Request, Timing, What};
 impl Engine {
     /// Each block is as often held as requests hold it, and idle blocks are those that nobody holds.
     fn check(&self) {
-        let held = self.running.iter().chain(&self.waiting).map(|s| &s.blocks).chain(self.held.iter().map(|h| &h.blocks));
+        let held =
+            self.running.iter().chain(&self.waiting).map(|s| &s.blocks).chain(self.held.iter().map(|h| &h.blocks));
         let mut holds = vec![0; self.pool.total()];
         for &block in held.flatten() {
             holds[block as usize] += 1;
@@ -18,10 +19,14 @@ impl Engine {
             assert_eq!(self.pool.holds_on(block as u32), holds, "block {block}");
         }
         assert_eq!(self.pool.free() + holds.iter().filter(|h| **h > 0).count(), self.pool.total());
+        assert_eq!(self.waiting.iter().filter(|s| s.pinned()).count(), self.pinned);
         assert!(self.arriving.iter().all(|(_, s)| s.blocks.is_empty()));
         for sequence in &self.running {
             assert!(sequence.generated < sequence.output && sequence.computed < sequence.tokens());
-            assert!(sequence.blocks.len() as u64 * u64::from(self.config.block_size) >= sequence.computed + sequence.planned);
+            assert!(
+                sequence.blocks.len() as u64 * u64::from(self.config.block_size)
+                    >= sequence.computed + sequence.planned
+            );
         }
     }
 }
@@ -67,7 +72,7 @@ proptest! {
             let own: Vec<&Event> = events.iter().filter(|e| e.id == id as u64).collect();
             let tokens: u64 = own.iter().map(|e| if let What::Tokens { count, .. } = e.what { count } else { 0 }).sum();
             prop_assert_eq!(tokens, wanted);
-            prop_assert!(own.is_sorted_by_key(|e| e.at));
+            prop_assert!(own.is_sorted_by_key(|e| e.at), "{own:?}");
             prop_assert_eq!(own.iter().filter(|e| e.what == What::Finished).count(), 1);
         }
     }

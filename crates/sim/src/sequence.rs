@@ -51,6 +51,11 @@ impl Sequence {
         self.prompt_keys.get(index).copied().unwrap_or_else(|| mix(mix(self.serial ^ 0x6f75_7470_7574) ^ index as u64))
     }
 
+    /// True when it has blocks although it waits.
+    pub(crate) fn pinned(&self) -> bool {
+        matches!(self.kv, Kv::Coming | Kv::Come)
+    }
+
     /// True when all that is left is one token per step.
     pub(crate) fn decoding(&self) -> bool {
         self.generated > 0 && self.last_token()

@@ -3,8 +3,8 @@
 //! A step reads all weights once and multiplies all its tokens: whichever is slower sets the pace (`max`). Decodes also read the KV
 //! cache of everything before them; kernels, collectives and bookkeeping add time that no hardware speeds up.
 
-use crate::profile::{Fit, Hardware, Model};
 use crate::Latency;
+use crate::profile::{Fit, Hardware, Model};
 use crate::run::FEMTOS;
 
 /// Where durations come from.

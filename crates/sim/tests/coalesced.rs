@@ -153,7 +153,12 @@ fn small(coalesce: bool, seats: usize, overhead: u64) -> Engine {
 }
 
 /// Plays to the end, waking at each event where `eager`, else only when something comes from outside.
-fn play(engine: &mut Engine, ops: &[(u64, Op)], eager: bool, seen: &mut Vec<(usize, usize, usize, usize, u64, usize)>) -> Vec<Event> {
+fn play(
+    engine: &mut Engine,
+    ops: &[(u64, Op)],
+    eager: bool,
+    seen: &mut Vec<(usize, usize, usize, usize, u64, usize)>,
+) -> Vec<Event> {
     let (mut now, mut events) = (Nanos(0), Vec::new());
     for (id, (gap, op)) in ops.iter().enumerate() {
         now = Nanos(now.0 + gap);

@@ -37,7 +37,7 @@ fn a_prefill_leg_generates_one_token_and_keeps_its_blocks_until_they_are_read() 
     let events = until(&mut engine, Nanos(SECOND));
     let first = What::Tokens { count: 1, first: true };
     assert_eq!(kinds(&events, 1), [What::Admitted { cached_tokens: 0 }, first, What::Finished]);
-    assert_eq!((engine.inside(), engine.held_blocks(), engine.kv_usage()), (0, 20, 0.2));
+    assert_eq!((engine.inside(), engine.held_blocks(), engine.pool().free()), (0, 20, 80));
     assert!(engine.release(1) && !engine.release(1));
     assert_eq!((engine.kv_usage(), engine.pool().cached()), (0.0, 20));
 }
@@ -64,7 +64,7 @@ fn a_decode_leg_pins_blocks_while_its_kv_comes_and_others_pass_it() {
     let events = until(&mut engine, Nanos(SECOND));
     assert_eq!(kinds(&events, 1), [What::Fetching { tokens: 320 }]);
     assert_eq!(kinds(&events, 2).last(), Some(&What::Finished));
-    assert_eq!((engine.waiting(), engine.kv_usage(), engine.next_event()), (1, 0.2, None));
+    assert_eq!((engine.waiting(), engine.pool().free(), engine.next_event()), (1, 80, None));
     assert!(engine.receive(1) && !engine.receive(1));
     let events = until(&mut engine, Nanos(2 * SECOND));
     let kinds = kinds(&events, 1);
