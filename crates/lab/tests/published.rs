@@ -127,10 +127,11 @@ fn affinity_keeps_hits_and_balance_on_both_traces() {
     }
 }
 
-/// One 8B engine, 1024 tokens in and 200 out, Poisson, 60 s (simulator 2.3). Near saturation a run is mostly chance: means over seeds.
+/// One 8B engine, 1024 tokens in and 200 out, Poisson, 60 s (simulator 2.3). Near saturation a run is mostly chance: means over seeds. The tokens per
+/// second and the time between tokens of the saturated rows say that 256 requests ran at once.
 #[test]
 fn one_engine_saturates_where_the_worked_example_does() {
-    let fleet = FleetOptions { noise: 0.0, dispatch: Duration::ZERO, ..fleet(1, "8b-h100") };
+    let fleet = FleetOptions { noise: 0.0, dispatch: Duration::ZERO, max_num_seqs: 256, ..fleet(1, "8b-h100") };
     let at = |rate: f64, seed| {
         let text = format!("unique:question=1024,output=200,rate={rate},requests={}", rate * 60.0);
         play(&fleet, &Spec::parse(&text).expect("fine").generate(seed), &named("round-robin"))

@@ -93,7 +93,7 @@ fn the_production_router_names_both_engines_and_the_fleet_follows_it() {
         ..FleetOptions::default()
     };
     let workload =
-        Spec::parse("shared-prefix:requests=200,rate=10,system=2048,question=512").expect("fine").generate(1);
+        Spec::parse("shared-prefix:requests=200,rate=10,system=2048,question=256").expect("fine").generate(1);
     let play = |choice: &Choice| {
         let mut policy = choice.make(&fleet, 1).expect("no faults");
         run(&fleet, &workload, &mut *policy, 1, &mut |_, _| ControlFlow::Continue(()))
@@ -101,7 +101,7 @@ fn the_production_router_names_both_engines_and_the_fleet_follows_it() {
     let outcome = play(&disagg());
     assert!(outcome.samples.iter().all(|s| s.ended == Ended::Complete && s.pod >= 2));
     let apart = outcome.samples.iter().filter(|s| s.prefill.is_some_and(|pod| pod < 2) && s.moved > 0).count();
-    assert!(apart > 50 && apart < 200, "{apart}: long prompts that nobody holds go to two engines, others to one");
+    assert!((10..200).contains(&apart), "{apart}: long prompts that nobody holds go to two engines, others to one");
     // Who names no second engine is served whole, whatever the labels say.
     let alone = play(&Choice::named("least-request").expect("known"));
     assert!(alone.samples.iter().all(|s| s.ended == Ended::Complete && s.prefill.is_none() && s.moved == 0));

@@ -64,8 +64,9 @@ impl Production {
             .collect();
         let metas = hosts.iter().enumerate().map(|(pod, host)| {
             let name = EndpointName::new("lab", format!("pod-{pod}"));
-            let labels = fleet.disaggregation.role(pod).map(|role| (ROLE, role)).into_iter().collect();
-            EndpointMeta { labels, ..EndpointMeta::new(name, host.clone(), PORT) }
+            let mut meta = EndpointMeta::new(name, host.clone(), PORT);
+            meta.labels = fleet.disaggregation.role(pod).map(|role| (ROLE, role)).into_iter().collect();
+            meta
         });
         pool.fleet.replace_all(metas.collect());
         let places = hosts.iter().enumerate().map(|(pod, host)| (format!("{host}:{PORT}").into(), pod)).collect();
