@@ -6,6 +6,7 @@ use pointsman_core::Nanos;
 
 use crate::Latency;
 use crate::engine::{Engine, Event, What};
+use crate::legs::Leg;
 
 impl Engine {
     pub(crate) fn advance_unbatched(&mut self, latency: &Latency, now: Nanos, events: &mut Vec<Event>) {
@@ -62,7 +63,11 @@ impl Engine {
             let load = latency.load(seats + 1, self.config.max_num_seqs);
             let loading = std::mem::take(&mut self.load_debt);
             let sequence = &mut self.running[seats];
-            let nanos = latency.first_token(sequence.planned, load, &mut self.rng);
+            // What came from another engine took its time before.
+            let nanos = match sequence.leg {
+                Leg::Decode if sequence.last_token() => 0,
+                _ => latency.first_token(sequence.planned, load, &mut self.rng),
+            };
             sequence.due = Nanos(self.clock.0.saturating_add(nanos).saturating_add(loading));
         }
     }
