@@ -185,7 +185,7 @@ pub struct Engine {
     pub(crate) rng: Rng,
     pub(crate) stats: Stats,
     pub(crate) advances: u64,
-    /// A running request was cancelled: somebody may take its seat before the next event.
+    /// Something came from outside, or blocks were given up: somebody may be admitted before the next event.
     pub(crate) seat_freed: bool,
     /// Those who wait can do nothing before something comes from outside, or time frees blocks.
     pub(crate) stalled: bool,

@@ -12,6 +12,8 @@
 //! * [`BlockPool`]: KV blocks with reference counts, keys and the LRU order in which idle ones are given up.
 //! * [`Timing`]: how long things take. [`StepCosts`] computes a batched step from a model and its hardware; [`Latency`] draws
 //!   constant or per-token latencies as fake servers usually do.
+//! * [`EngineConfig::coalesce`]: steps that only decode are one jump in closed form, which changes no time and no event but their number.
+//! * [`Leg`]: a prompt computed by one engine and decoded by another.
 //! * [`Profile`]: named deployments with their cache capacity (`8b-h100`, `70b-4xh100`, `qwen3-32b-2xh100`).
 //!
 //! ```
