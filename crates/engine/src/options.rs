@@ -8,7 +8,7 @@ use pointsman_sim::{EngineConfig, Latency, LatencyCalculator, Profile};
 
 use crate::adapters::Adapters;
 use crate::failures::FailureKind;
-use crate::runtime::{FakeMetrics, Runtime};
+use crate::runtime::{FakeMetrics, Runtime, Transfer};
 
 /// Deployment that an engine has when nobody says.
 const DEFAULT_PROFILE: &str = "8b-h100";
@@ -139,6 +139,12 @@ pub struct EngineOptions {
     /// Factor on latencies when all seats are taken.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
     pub time_factor_under_load: f64,
+    /// Fixed part of the time in which a prompt's KV comes from another engine (`do_remote_prefill`).
+    #[arg(long, default_value = "0", value_parser = parse_duration, value_name = "TIME")]
+    pub kv_cache_transfer_latency: Duration,
+    /// Time per prompt token that comes from another engine.
+    #[arg(long, default_value = "0", value_parser = parse_duration, value_name = "TIME")]
+    pub kv_cache_transfer_time_per_token: Duration,
     /// How many times faster than real time it lives.
     #[arg(long, default_value_t = 1.0, value_name = "FACTOR")]
     pub speed: f64,
@@ -283,6 +289,10 @@ impl EngineOptions {
             latency,
             profile,
             step_noise: self.step_noise,
+            transfer: Transfer {
+                latency: self.kv_cache_transfer_latency,
+                time_per_token: self.kv_cache_transfer_time_per_token,
+            },
             failure_rate: self.failure_injection_rate,
             failure_kinds: self.failure_types.clone(),
             fake: self
@@ -311,6 +321,8 @@ impl EngineOptions {
             max_loras: self.max_loras,
             api_overhead: self.api_overhead.unwrap_or(overhead),
             lora_load: if profile.is_some() { Duration::from_millis(10) } else { Duration::ZERO },
+            // Clients wait for each token.
+            coalesce: false,
             seed,
             ..EngineConfig::default()
         };

@@ -3,7 +3,7 @@
 use pointsman_core::Nanos;
 use pointsman_sim::Stats;
 
-use super::outcome::Ended;
+use super::outcome::{Ended, Sample};
 use super::run::{Due, Run};
 use crate::policy::Over;
 
@@ -16,7 +16,10 @@ impl Run<'_> {
         }
         self.advance(at);
         let inside: Vec<u32> = (0..self.samples.len())
-            .filter(|n| self.samples[*n].pod == pod && self.samples[*n].ended == Ended::Open)
+            .filter(|n| {
+                let sample = &self.samples[*n];
+                sample.ended == Ended::Open && (sample.pod == pod || sample.prefill == Some(pod))
+            })
             .map(|n| n as u32)
             .filter(|n| self.engines[at].cancel(u64::from(*n)))
             .collect();
@@ -37,8 +40,11 @@ impl Run<'_> {
 
     /// A request whose engine is dead goes elsewhere.
     pub(super) fn again(&mut self, number: u32) {
-        self.notice(self.samples[number as usize].pod as usize);
-        let prompt = self.samples[number as usize].prompt;
+        let Sample { pod, prefill, prompt, .. } = self.samples[number as usize];
+        for met in prefill.into_iter().chain([pod]) {
+            self.notice(met as usize);
+        }
+        self.release(number);
         self.policy.ended(self.now, number, &Over { complete: false, prompt, cached: 0, output: 0 });
         self.place(number);
     }

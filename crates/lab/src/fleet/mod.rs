@@ -5,6 +5,7 @@ mod outage;
 mod outcome;
 mod pooled;
 mod run;
+mod transfer;
 
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use pointsman_sim::{Engine, EngineConfig, Profile, Timing};
 pub use outage::Outage;
 pub use outcome::{Ended, Outcome, Sample};
 pub use run::{Progress, run};
+pub use transfer::Disaggregation;
 
 /// Engines, and what lies between them and the router.
 #[derive(Clone, Debug)]
@@ -51,6 +53,8 @@ pub struct FleetOptions {
     pub outages: Vec<Outage>,
     /// Time until routers know that an engine is down when no request of theirs meets it before.
     pub notice: Duration,
+    /// Engines that compute prompts for others.
+    pub disaggregation: Disaggregation,
 }
 
 impl Default for FleetOptions {
@@ -74,6 +78,7 @@ impl Default for FleetOptions {
             routers: 1,
             outages: Vec::new(),
             notice: Duration::from_millis(100),
+            disaggregation: Disaggregation::default(),
         }
     }
 }
@@ -105,6 +110,7 @@ impl FleetOptions {
             max_loras: self.max_loras,
             api_overhead: self.api_overhead,
             lora_load: self.lora_load,
+            hold: self.disaggregation.hold,
             seed: crate::mix(seed ^ (at as u64) << 32 ^ 0x0065_6e67),
             ..EngineConfig::default()
         };

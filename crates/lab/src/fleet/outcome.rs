@@ -29,10 +29,14 @@ pub struct Sample {
     pub last: Nanos,
     /// Engine that served it.
     pub pod: u32,
+    /// Engine that computed its prompt, where that was another.
+    pub prefill: Option<u32>,
     /// Prompt tokens.
     pub prompt: u64,
-    /// Of those, found in the engine's cache.
+    /// Of those, found in the cache of the engine that computed it.
     pub cached: u64,
+    /// Prompt tokens whose KV came from another engine.
+    pub moved: u64,
     /// Of those, held by some engine when it was sent: what the best choice would have found.
     pub held: u64,
     /// Generated tokens.
@@ -44,7 +48,19 @@ pub struct Sample {
 impl Sample {
     pub(crate) fn new(arrived: Nanos, prompt: u64, output: u64) -> Self {
         let never = Nanos(0);
-        Self { arrived, first: never, last: never, pod: 0, prompt, cached: 0, held: 0, output, ended: Ended::Open }
+        Self {
+            arrived,
+            first: never,
+            last: never,
+            pod: 0,
+            prefill: None,
+            prompt,
+            cached: 0,
+            moved: 0,
+            held: 0,
+            output,
+            ended: Ended::Open,
+        }
     }
 
     /// Seconds from arrival to the first token.

@@ -6,11 +6,12 @@ use std::ops::ControlFlow;
 use std::time::Duration;
 
 use pointsman_core::Nanos;
-use pointsman_sim::{Engine, Event, Request, Stats, What};
+use pointsman_sim::{Engine, Event, Leg, Request, Stats, What};
 
 use super::FleetOptions;
 use super::outcome::{Ended, Outcome, Sample};
 use super::pooled::Pooled;
+use super::transfer::{Links, leg};
 use crate::BEGIN;
 use crate::metrics::Course;
 use crate::policy::{Ask, Gauges, Over, Policy, View};
@@ -38,6 +39,8 @@ pub(super) enum Due {
     Arrive(u32),
     /// The request reaches the engine.
     Dispatch(u32, u32),
+    /// The KV of the request's prompt has reached the engine that decodes.
+    Fetched(u32, u32),
 }
 
 /// Plays a workload to a fleet, under a policy.
@@ -76,11 +79,14 @@ pub(super) struct Run<'a> {
     pub(super) serial: u64,
     pub(super) now: Nanos,
     pub(super) samples: Vec<Sample>,
-    /// Block keys of requests between decision and first token.
+    /// How often each request was placed.
+    attempts: Vec<u32>,
+    /// Block keys of requests that have still to reach an engine, or to get their first token.
     keys: Vec<Vec<u64>>,
     /// Requests that wait for the end of each.
     followers: Vec<Vec<u32>>,
     pooled: Option<Pooled>,
+    links: Links,
     events: Vec<Event>,
     course: Course,
     /// Stage in progress, and requests of it that have not ended.
@@ -115,6 +121,7 @@ impl<'a> Run<'a> {
             up: (0..engines.len()).collect(),
             past: vec![Stats::default(); engines.len()],
             scheduled: vec![None; engines.len()],
+            links: Links::new(engines.len(), options.disaggregation),
             engines,
             heap: BinaryHeap::new(),
             scrapes: VecDeque::new(),
@@ -122,6 +129,7 @@ impl<'a> Run<'a> {
             serial: 0,
             now: BEGIN,
             samples,
+            attempts: vec![0; workload.requests.len()],
             keys: vec![Vec::new(); workload.requests.len()],
             followers,
             pooled: policy.pools_caches().then(Pooled::default),
@@ -193,6 +201,7 @@ impl<'a> Run<'a> {
                 // One that was put off or brought forward is in the heap for another time.
                 if self.scheduled[pod as usize] == Some(self.now) {
                     self.scheduled[pod as usize] = None;
+                    self.changed[pod as usize] = true;
                     self.advance(pod as usize);
                     self.schedule(pod as usize);
                 }
@@ -202,6 +211,7 @@ impl<'a> Run<'a> {
             Due::Back(pod) => self.live(pod),
             Due::Arrive(request) => self.arrive(request),
             Due::Dispatch(request, pod) => self.dispatch(request, pod),
+            Due::Fetched(request, attempt) => self.fetched(request, attempt),
         }
     }
 
@@ -284,6 +294,11 @@ impl<'a> Run<'a> {
     pub(super) fn place(&mut self, number: u32) {
         let at = number as usize;
         let request = &self.workload.requests[at];
+        // Steps that are over may have taken blocks that the oracle, or `held` below, would find cached.
+        for pod in 0..self.engines.len() {
+            self.advance(pod);
+        }
+        self.attempts[at] += 1;
         let keys = request.prompt.blocks(self.options.block_size, usize::MAX, false);
         let (engines, up) = (&self.engines[..], &self.up[..]);
         let view = View { now: self.now, engines, up, gauges: &self.gauges, options: self.options };
@@ -300,11 +315,14 @@ impl<'a> Run<'a> {
         };
         // The last token is always computed.
         let most = (self.samples[at].prompt - 1) / u64::from(self.options.block_size);
+        let prefill = self.policy.prefill().filter(|other| *other < self.engines.len() && *other != pod);
+        let first = prefill.unwrap_or(pod) as u32;
         let sample = &mut self.samples[at];
         sample.pod = pod as u32;
+        sample.prefill = prefill.map(|pod| pod as u32);
         sample.held = (held as u64).min(most) * u64::from(self.options.block_size);
         self.keys[at] = keys;
-        self.push(self.now.plus(self.options.dispatch), Due::Dispatch(number, pod as u32));
+        self.push(self.now.plus(self.options.dispatch), Due::Dispatch(number, first));
     }
 
     fn dispatch(&mut self, number: u32, pod: u32) {
@@ -320,7 +338,8 @@ impl<'a> Run<'a> {
         let request = &self.workload.requests[at];
         let keys = std::mem::take(&mut self.keys[at]);
         let given = self.pooled.as_ref().map_or(0, |pooled| pooled.find(&keys));
-        if self.pooled.is_some() {
+        let leg = leg(&self.samples[at], pod);
+        if self.pooled.is_some() || leg == Leg::Prefill {
             self.keys[at].clone_from(&keys);
         }
         let taken = self.engines[engine].submit(
@@ -332,12 +351,44 @@ impl<'a> Run<'a> {
                 output_tokens: request.output,
                 lora: request.lora.clone(),
                 given,
+                leg,
             },
         );
         match taken {
             Ok(()) => self.schedule(engine),
-            Err(_) => self.end(number, Ended::Refused, true),
+            Err(_) => {
+                if leg == Leg::Decode {
+                    self.release(number);
+                }
+                self.end(number, Ended::Refused, true);
+            }
         }
+    }
+
+    /// The decode engine has its prompt's KV, unless the prefill engine gave the blocks up before: then the request fails, as in vLLM.
+    fn fetched(&mut self, number: u32, attempt: u32) {
+        if self.attempts[number as usize] != attempt {
+            return;
+        }
+        let pod = self.samples[number as usize].pod as usize;
+        self.advance(pod);
+        if self.release(number) {
+            self.engines[pod].receive(u64::from(number));
+        } else {
+            self.engines[pod].cancel(u64::from(number));
+            self.end(number, Ended::Refused, true);
+        }
+        self.schedule(pod);
+    }
+
+    /// The prefill engine's blocks of a request are not needed any more. False when they were gone.
+    pub(super) fn release(&mut self, number: u32) -> bool {
+        let Some(pod) = self.samples[number as usize].prefill.map(|pod| pod as usize) else { return false };
+        self.advance(pod);
+        let there = self.engines[pod].release(u64::from(number));
+        self.changed[pod] = true;
+        self.schedule(pod);
+        there
     }
 
     /// Lets the engine catch up, and says what happened.
@@ -347,8 +398,22 @@ impl<'a> Run<'a> {
         for event in events.drain(..) {
             let number = event.id as u32;
             let sample = &mut self.samples[number as usize];
+            let leg = leg(sample, pod as u32);
             match event.what {
+                What::Admitted { .. } if leg == Leg::Decode => {}
                 What::Admitted { cached_tokens } => sample.cached = cached_tokens,
+                What::Tokens { .. } if leg == Leg::Prefill => {}
+                What::Finished if leg == Leg::Prefill => {
+                    let decode = Due::Dispatch(number, sample.pod);
+                    self.push(self.now.plus(self.options.dispatch), decode);
+                }
+                What::Fetching { tokens } => {
+                    sample.moved = tokens;
+                    let bytes = tokens as f64 * self.options.profile.model.kv_bytes_per_token;
+                    let from = sample.prefill.map_or(pod, |other| other as usize);
+                    let there = self.links.send(event.at, from, pod, bytes);
+                    self.push(there, Due::Fetched(number, self.attempts[number as usize]));
+                }
                 What::Tokens { first: true, .. } => {
                     sample.first = event.at;
                     sample.last = event.at;

@@ -98,6 +98,7 @@ pub const METRICS: &[Metric] = &[
     metric("success_rate", "ratio", Some(true), "share of all requests that did"),
     metric("computed_tokens", "tokens", Some(false), "prompt tokens computed"),
     metric("re_prefilled_tokens", "tokens", Some(false), "prompt tokens computed although some engine held them"),
+    metric("moved_tokens", "tokens", None, "prompt tokens whose KV came from another engine"),
     metric("imbalance_requests", "x", Some(false), "requests of the busiest engine over the mean"),
     metric("imbalance_tokens", "x", Some(false), "computed prompt tokens of the busiest engine over the mean"),
     metric("preemptions", "requests", Some(false), "times a request lost its blocks"),
@@ -137,8 +138,9 @@ impl Summary {
             ratio(complete.len() as f64, over as f64),
             sum(&computed),
             sum(&|s| s.held.saturating_sub(s.cached)),
-            imbalance(&complete, pods, &|_| 1),
-            imbalance(&complete, pods, &computed),
+            sum(&|s| s.moved),
+            imbalance(&complete, pods, &|s| (s.pod, 1)),
+            imbalance(&complete, pods, &|s| (s.prefill.unwrap_or(s.pod), computed(s))),
             outcome.preemptions as f64,
             seconds,
         ]);
@@ -180,10 +182,11 @@ fn five(mut values: Vec<f64>) -> [f64; 5] {
 }
 
 /// Largest share of an engine over the mean; 1 is even.
-fn imbalance(samples: &[&Sample], pods: usize, of: &dyn Fn(&Sample) -> u64) -> f64 {
+fn imbalance(samples: &[&Sample], pods: usize, of: &dyn Fn(&Sample) -> (u32, u64)) -> f64 {
     let mut sums = vec![0_u64; pods.max(1)];
     for sample in samples {
-        sums[(sample.pod as usize).min(pods.max(1) - 1)] += of(sample);
+        let (pod, amount) = of(sample);
+        sums[(pod as usize).min(pods.max(1) - 1)] += amount;
     }
     let (all, most) = (sums.iter().sum::<u64>() as f64, sums.iter().max().copied().unwrap_or(0) as f64);
     if all > 0.0 { most * sums.len() as f64 / all } else { 1.0 }
@@ -203,7 +206,9 @@ mod tests {
             last: Nanos(1_000_000_000 + ttft * 1_000_000 + 400_000_000),
             pod,
             prompt: 1_000,
+            prefill: None,
             cached,
+            moved: 0,
             held: 600,
             output: 11,
             ended: Ended::Complete,

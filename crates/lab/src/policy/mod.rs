@@ -80,6 +80,11 @@ pub trait Policy {
     /// Number of the engine; `None` refuses the request.
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize>;
 
+    /// The engine that computes the prompt of the request that was just placed, where that is another.
+    fn prefill(&self) -> Option<usize> {
+        None
+    }
+
     /// An engine is known to be down, with all that it held.
     fn gone(&mut self, _pod: usize) {}
 

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use pointsman_core::headers::PREFILLER;
 use pointsman_core::{EndpointName, ManualClock, Nanos};
 use pointsman_fleet::{EndpointMeta, LoraInfo, Scraped};
 use pointsman_plugins::DefaultProfile;
@@ -26,6 +27,9 @@ const MODEL: &str = "lab";
 /// Port of all engines; they differ in their address.
 const PORT: u16 = 8_000;
 
+/// Label that tells engines' roles apart.
+const ROLE: &str = "llm-d.ai/role";
+
 type Headers = Vec<(Box<str>, Box<str>)>;
 
 /// One router over one fleet.
@@ -39,7 +43,8 @@ pub struct Production {
     kept_house: Nanos,
     /// Sizes of an engine became known since.
     resized: bool,
-    /// `host:port` of each engine.
+    /// Who computes the prompt of the request placed last, where that is another.
+    prefill: Option<usize>,
     metas: Vec<EndpointMeta>,
 }
 
@@ -59,13 +64,15 @@ impl Production {
         let metas: Vec<EndpointMeta> = (0..fleet.pods.max(1))
             .map(|pod| {
                 let host = format!("10.{}.{}.{}", pod >> 16 & 255, pod >> 8 & 255, pod & 255);
-                EndpointMeta::new(EndpointName::new("lab", format!("pod-{pod}")), host, PORT)
+                let mut meta = EndpointMeta::new(EndpointName::new("lab", format!("pod-{pod}")), host, PORT);
+                meta.labels = fleet.disaggregation.role(pod).map(|role| (ROLE, role)).into_iter().collect();
+                meta
             })
             .collect();
         pool.fleet.replace_all(metas.clone());
         let places = metas.iter().enumerate().map(|(pod, meta)| (Arc::clone(meta.host_port_shared()), pod)).collect();
         let (routed, sessions) = (HashMap::new(), HashMap::new());
-        Ok(Self { pool, clock, places, routed, sessions, kept_house: Nanos(0), resized: false, metas })
+        Ok(Self { pool, clock, places, routed, sessions, kept_house: Nanos(0), resized: false, prefill: None, metas })
     }
 
     fn reach(&mut self, now: Nanos) {
@@ -127,6 +134,8 @@ impl Policy for Production {
         let mut routed = reading.decide().ok()?;
         routed.dispatched();
         let pod = self.places.get(routed.endpoint().meta.host_port_shared()).copied();
+        let prefiller = routed.added_headers().iter().find(|(name, _)| *name == PREFILLER);
+        self.prefill = prefiller.and_then(|(_, host_port)| self.places.get(host_port.as_str())).copied();
         if let Some(session) = ask.request.session {
             let served = routed.endpoint().host_port().to_owned();
             let mut set = Vec::new();
@@ -138,6 +147,10 @@ impl Policy for Production {
         }
         self.routed.insert(ask.id, routed);
         pod
+    }
+
+    fn prefill(&self) -> Option<usize> {
+        self.prefill
     }
 
     fn scraped(&mut self, now: Nanos, pod: usize, engine: &Engine) {

@@ -34,6 +34,11 @@ impl Policy for Replicas {
         Some(pod)
     }
 
+    fn prefill(&self) -> Option<usize> {
+        let last = self.next.checked_sub(1)? % self.routers.len();
+        self.routers[last].prefill()
+    }
+
     fn gone(&mut self, pod: usize) {
         self.routers.iter_mut().for_each(|router| router.gone(pod));
     }

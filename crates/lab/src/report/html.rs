@@ -56,6 +56,9 @@ pub(super) fn document(report: &Report, title: &str) -> String {
         s.slo_tpot * 1e3,
         s.ideal_hit_ratio * 1e2
     );
+    if let Some(text) = &s.disaggregation {
+        let _ = write!(out, "<p>{}.</p>", escape(text));
+    }
     if report.missing_runs > 0 {
         let _ = write!(out, "<p><strong>Broken off: {} runs are missing.</strong></p>", report.missing_runs);
     }

@@ -40,6 +40,9 @@ pub struct SetUp {
     pub cache_tokens: u64,
     /// Tokens per KV block.
     pub block_size: u32,
+    /// Which engines compute prompts for others, and how the KV gets there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disaggregation: Option<String>,
     /// Milliseconds between two readings of an engine's metrics.
     pub scrape_ms: f64,
     /// Milliseconds from decision to engine.
@@ -249,6 +252,7 @@ fn set_up(race: &Race) -> SetUp {
         profile: fleet.profile.name.to_owned(),
         cache_tokens: u64::from(fleet.blocks()) * u64::from(fleet.block_size),
         block_size: fleet.block_size,
+        disaggregation: fleet.disaggregation.describe(),
         scrape_ms: fleet.scrape.as_secs_f64() * 1e3,
         dispatch_ms: fleet.dispatch.as_secs_f64() * 1e3,
         api_overhead_ms: fleet.api_overhead.as_secs_f64() * 1e3,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use pointsman_lab::fleet::{FleetOptions, Outage};
+use pointsman_lab::fleet::{Disaggregation, FleetOptions, Outage};
 use pointsman_lab::metrics::Slo;
 use pointsman_lab::policy::Choice;
 use pointsman_lab::race::Source;
@@ -46,6 +46,12 @@ pub(crate) struct Engines {
     /// Engines
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pods: u32,
+    /// Engines of these that compute prompts for the others; a configuration with `disagg-profile-handler` uses them
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    prefill_pods: u32,
+    /// GB/s at which KV moves between engines; transfers wait for each other on an engine's link
+    #[arg(long, default_value_t = 11.0, value_name = "GB_PER_SECOND", value_parser = rate)]
+    link: f64,
     /// Hardware and model of each engine: a name, or a JSON file with a deployment of your own
     #[arg(long, default_value = "8b-h100", value_name = "NAME|FILE", value_parser = pointsman_engine::deployment)]
     profile: &'static Profile,
@@ -153,6 +159,11 @@ impl Engines {
             return Err(Failure::usage(format!("--kill {}@..: there is no such engine", outage.pod))
                 .next(format!("engines are numbered from 0 to {}", self.pods - 1)));
         }
+        if self.prefill_pods >= self.pods {
+            return Err(Failure::usage("--prefill-pods leaves no engine to decode")
+                .why(format!("there are {} engines in all", self.pods))
+                .next("give fewer, or more --pods"));
+        }
         Ok(FleetOptions {
             pods: self.pods as usize,
             profile: *self.profile,
@@ -167,6 +178,11 @@ impl Engines {
             routers: self.routers as usize,
             slower: self.slower.clone(),
             outages: self.kill.clone(),
+            disaggregation: Disaggregation {
+                prefill_pods: self.prefill_pods as usize,
+                link: self.link * 1e9,
+                ..Disaggregation::default()
+            },
             ..FleetOptions::default()
         })
     }

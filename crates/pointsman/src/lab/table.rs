@@ -23,6 +23,9 @@ pub(super) fn race(report: &Report, paint: Paint) -> String {
         count(s.seeds, "seed"),
     );
     let _ = writeln!(out, "an endless cache for all would hit {:.1} %", s.ideal_hit_ratio * 1e2);
+    if let Some(text) = &s.disaggregation {
+        let _ = writeln!(out, "{text}");
+    }
     for (heading, rows) in report.points() {
         out.push('\n');
         if let Some(heading) = heading {
