@@ -115,6 +115,22 @@ await group("restart under every view", async () => {
   await second.stop();
 });
 
+await group("a hidden page", async (page) => {
+  const seen = (hidden) =>
+    page.evaluate((hidden) => {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+  const state = () => page.locator("[data-state]").getAttribute("data-state");
+  await views.open(page, server, "fleet");
+  await seen(true);
+  await h.sleep(1_000);
+  same(await state(), "live", "who looks away for a moment loses nothing");
+  check(await until(async () => (await state()) === "connecting"), "a page that nobody sees gives its stream back");
+  await seen(false);
+  check(await until(async () => (await state()) === "live", 3_000), "and has it again as soon as it is seen");
+});
+
 await group("token", async (page) => {
   const guarded = await h.serve("token", ["--admin-token", "s3cret"]);
   await page.goto(guarded.url);

@@ -31,7 +31,7 @@ const EXAMPLES: &str = "Examples:
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Rounds; figures are the medians
+    /// Rounds; figures are medians, of the differences those within a round
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: u32,
     /// Seconds of each measurement
@@ -113,31 +113,36 @@ pub(super) async fn run(mut bench: Bench, options: &Options) -> Result<Tally> {
             pages.extend(page);
         }
     }
-    print(options, &mut cores);
+    print(options, &cores);
     for page in &pages {
         println!("page: {page}");
     }
     Ok(tally)
 }
 
-fn print(options: &Options, cores: &mut [Vec<f64>]) {
-    println!("| requests/s | viewer | cores | spread | more than without | aim |");
-    println!("| ---: | --- | ---: | ---: | ---: | --- |");
-    let mut without = 0.0;
+fn print(options: &Options, cores: &[Vec<f64>]) {
+    println!("| requests/s | viewer | cores | more than without, same round | from .. to | aim |");
+    println!("| ---: | --- | ---: | ---: | --- | --- |");
+    let mut without: &[f64] = &[];
     for ((loaded, viewer, aim), found) in CASES.iter().zip(cores) {
-        found.sort_by(f64::total_cmp);
-        let median = found[found.len() / 2];
-        let spread = found[found.len() - 1] - found[0];
         let rate = if *loaded { options.rate } else { 0 };
-        print!("| {rate} | {viewer} | {median:.4} | {spread:.4} |");
+        let cores = median(found.clone());
         if *viewer == Viewer::Impossible {
-            without = median;
-            println!(" | |");
-        } else {
-            let more = median - without;
-            println!(" {more:+.4} | < {aim:.2}{} |", if more < *aim { "" } else { ", **missed**" });
+            without = found;
+            println!("| {rate} | {viewer} | {cores:.4} | | | |");
+            continue;
         }
+        let mut more: Vec<f64> = found.iter().zip(without).map(|(with, without)| with - without).collect();
+        more.sort_by(f64::total_cmp);
+        let (least, most, middle) = (more[0], more[more.len() - 1], median(more));
+        let missed = if middle < *aim { "" } else { ", **missed**" };
+        println!("| {rate} | {viewer} | {cores:.4} | {middle:+.4} | {least:+.4} .. {most:+.4} | < {aim:.2}{missed} |");
     }
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 /// One picker, looked at or not; what it used, what the page saw, and how many requests failed.
