@@ -71,11 +71,7 @@ fn browser(binary: &Path, options: &Options, tally: &mut Tally) -> Result<()> {
     if options.pictures {
         node.env("PICTURES", workspace::root().join("docs/pictures"));
     }
-    let mut node = node
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot run node")?;
+    let mut node = node.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot run node")?;
     let mut counts = None;
     for line in node.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
         match line.strip_prefix("RESULT ").and_then(|rest| rest.split_once(' ')) {

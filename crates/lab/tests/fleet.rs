@@ -221,3 +221,21 @@ fn what_warms_up_is_not_counted() {
     let none = play(&small(&format!("{text},warm=70")), "default", &fleet, 1);
     assert!(none.samples.is_empty());
 }
+
+#[test]
+fn prefill_and_decode_engines_may_die_too() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/lab/disagg.yaml");
+    let choice = Choice::document("disagg", std::fs::read(path).expect("in the tree"));
+    let workload = small("unique:requests=200,rate=20,question=3000,output=20");
+    for (dies, back) in [(0, 1), (3, 2)] {
+        let mut fleet = killed(4, &[&format!("{dies}@4..6"), &format!("{back}@7..8")]);
+        fleet.disaggregation.prefill_pods = 2;
+        let mut policy = choice.make(&fleet, 1).expect("no faults");
+        let outcome = run(&fleet, &workload, &mut *policy, 1, &mut |_, _| ControlFlow::Continue(()));
+        assert_eq!(outcome.samples.len(), 200);
+        assert!(outcome.samples.iter().all(|s| s.ended != Ended::Open), "every request ends");
+        let whole = outcome.samples.iter().filter(|s| s.ended == Ended::Complete).count();
+        assert!(whole > 180, "{whole}");
+        assert!(outcome.samples.iter().filter(|s| s.prefill.is_some()).count() > 100);
+    }
+}

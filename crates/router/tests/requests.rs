@@ -69,8 +69,7 @@ fn a_conversation_stays_where_its_prefix_is_and_the_match_grows() {
 fn how_a_prompt_begins_is_on_record_only_where_that_was_asked_for() {
     let silent = bench(&["a"], DefaultProfile::Serve, "");
     assert_eq!(silent.prompt(&prompt(1)).expect("routed").decision().prompt, None);
-    let bench =
-        bench_with(&["a"], DefaultProfile::Serve, "", |options| PoolOptions { show_prompts: true, ..options });
+    let bench = bench_with(&["a"], DefaultProfile::Serve, "", |options| PoolOptions { show_prompts: true, ..options });
     let text: String = (0..3_000).map(|n| format!("{n:03}")).collect();
     let decision = Arc::clone(bench.prompt(&text).expect("routed").decision());
     let kept = decision.prompt.as_deref().expect("it is kept");

@@ -169,7 +169,8 @@ async fn measure(
         Viewer::Stream => Some(tokio::spawn(read(admin))),
         _ => None,
     };
-    let page = if viewer == Viewer::Page { Some(Page::open(&bench.folder, admin, &options.view, time).await?) } else { None };
+    let page =
+        if viewer == Viewer::Page { Some(Page::open(&bench.folder, admin, &options.view, time).await?) } else { None };
     let counters = Counters::read(bench, &subject)?;
     let faults = if rate > 0 {
         let measured = load.open(rate, time).await?;

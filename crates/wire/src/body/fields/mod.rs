@@ -283,8 +283,8 @@ impl Fields {
 
     pub(super) fn parsed(&mut self) -> ParsedBody {
         let (model, model_span) = self.model.take().unzip();
-        let supplied = matches!(self.api, Api::Generate | Api::SglangGenerate)
-            || matches!(self.shape, Shape::Ids | Shape::Lists);
+        let supplied =
+            matches!(self.api, Api::Generate | Api::SglangGenerate) || matches!(self.shape, Shape::Ids | Shape::Lists);
         ParsedBody {
             api: self.api,
             model,
