@@ -90,7 +90,8 @@ fn the_tables_of_the_api_have_the_keys_of_a_real_decision_and_a_real_endpoint_an
     )
     .expect("a file");
     let shadow = shadow.to_str().expect("UTF-8");
-    let serve = Serve::start(&["--demo", "deck", "--record-block-hashes", "--shadow-config-file", shadow]);
+    let flags = ["--demo", "deck", "--record-block-hashes", "--show-prompts", "--shadow-config-file", shadow];
+    let serve = Serve::start(&flags);
     assert_eq!(serve.chat("demo", &"a prompt of some blocks ".repeat(40)).0, 200);
     let record = serve.last();
     let decision = Table::below(&page, "## A decision");
