@@ -9,7 +9,7 @@ import { target } from "./pick";
 
 const SHOWN = 40;
 /** Decisions a second up to which a new line lights up. */
-const CALM = 20;
+const CALM = 4;
 
 /** A line as it was drawn: decisions change seldom, and what is the same is not compared again. */
 const drawn = new WeakMap<Decision, { as: string; row: JSX.Element }>();
