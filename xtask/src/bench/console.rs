@@ -1,6 +1,6 @@
 //! What the console costs: the same picker under the same load without an admin listener, with one that nobody looks at, and with somebody who does.
 //!
-//! The picker has a processor of its own; load, engines and the browser share the other one, which the browser's figures suffer from.
+//! Pickers have a processor to themselves, and are loaded in turns; load, engines and the browser share the other one, which the browser's figures suffer from.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
 use super::load::Load;
-use super::measure::{Counters, Used};
+use super::measure::Counters;
 use super::script::{Reply, Script};
 use super::stream::Connection;
 use super::subject::{Bench, Server, Subject};
@@ -24,19 +24,19 @@ use crate::process::{Process, free_port};
 use crate::report::Tally;
 
 const EXAMPLES: &str = "Examples:
-  cargo xtask bench console                five rounds (some six minutes)
+  cargo xtask bench console                five rounds (some four minutes)
   cargo xtask bench console --quick        once, briefly: does it work at all?";
 
 /// How to measure.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Options {
-    /// Rounds; figures are medians, of the differences those within a round
+    /// Rounds; figures are medians, of differences those within a turn
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=99))]
     rounds: u32,
-    /// Seconds of each measurement
-    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3_600))]
-    seconds: u64,
+    /// Seconds without load, turns of a second each with it, and seconds of the page
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=3_600))]
+    seconds: u32,
     /// Requests per second
     #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     rate: u32,
@@ -74,15 +74,11 @@ impl fmt::Display for Viewer {
     }
 }
 
-/// What is measured: under load or not, and what the viewer may cost, in cores.
-const CASES: [(bool, Viewer, f64); 6] = [
-    (false, Viewer::Impossible, 0.0),
-    (false, Viewer::Nobody, 0.02),
-    (true, Viewer::Impossible, 0.0),
-    (true, Viewer::Nobody, 0.02),
-    (true, Viewer::Stream, 0.05),
-    (true, Viewer::Page, 0.05),
-];
+/// Who is compared, and what each may cost more than the first, in cores.
+const COMPARED: [(Viewer, f64); 3] = [(Viewer::Impossible, 0.0), (Viewer::Nobody, 0.02), (Viewer::Stream, 0.05)];
+
+/// How long the load stays with one picker before the next has its turn: others on the machine then disturb all alike.
+const TURN: Duration = Duration::from_secs(1);
 
 /// For a page to be open, or to tell what it saw.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -93,50 +89,68 @@ const STREAM: &str = "GET /api/stream?rate=40 HTTP/1.1\r\nhost: localhost\r\n\r\
 /// Measures and prints.
 pub(super) async fn run(mut bench: Bench, options: &Options) -> Result<Tally> {
     let (rounds, seconds) = if options.quick { (1, 3) } else { (options.rounds, options.seconds) };
-    let time = Duration::from_secs(seconds);
-    let scripts = Rc::new((0..512).map(|number| Script::chat(1_024, number, Reply::json())).collect::<Vec<_>>());
-    let mut cores: [Vec<f64>; CASES.len()] = Default::default();
-    let mut pages = Vec::new();
     let mut tally = Tally::default();
+    let (mut idle, mut loaded, mut pages) = (<[Vec<f64>; 3]>::default(), <[Vec<f64>; 3]>::default(), Vec::new());
     for round in 0..rounds {
-        for (at, (loaded, viewer, _)) in CASES.into_iter().enumerate() {
-            let rate = if loaded { options.rate } else { 0 };
-            let found = measure(&mut bench, options, &scripts, (rate, time), viewer).await;
-            let (used, page, faults) = found.with_context(|| format!("{rate} requests/s, {viewer}"))?;
-            eprintln!(
-                "round {round}  {rate:>5} requests/s  {viewer:<18} {:.4} cores, waited {:.1} %, {faults} faults",
-                used.cores(),
-                100.0 * used.waited(),
-            );
-            tally += Tally::one(faults == 0);
-            cores[at].push(used.cores());
-            pages.extend(page);
+        let mut watched = Vec::new();
+        for (viewer, _) in COMPARED {
+            watched.push(Watched::start(&mut bench, options, viewer).await.with_context(|| viewer.to_string())?);
         }
+        let before = watched.iter().map(|w| Counters::read(&bench, &w.subject)).collect::<Result<Vec<_>>>()?;
+        tokio::time::sleep(TURN * seconds).await;
+        for (at, before) in before.iter().enumerate() {
+            idle[at].push(before.since(&bench, &watched[at].subject)?.cores());
+        }
+        for _ in 0..seconds {
+            for (at, watched) in watched.iter_mut().enumerate() {
+                let (cores, faults) = watched.loaded(&bench, options.rate, TURN).await?;
+                tally += Tally::one(faults == 0);
+                loaded[at].push(cores);
+            }
+        }
+        drop(watched);
+        let mut seen = Watched::start(&mut bench, options, Viewer::Page).await.context("one page")?;
+        let page = Page::open(&bench.folder, seen.admin, &options.view, TURN * seconds).await?;
+        let (_, faults) = seen.loaded(&bench, options.rate, TURN * seconds).await?;
+        tally += Tally::one(faults == 0);
+        pages.push(page.saw().await?);
+        eprintln!("round {round}: {}", pages[pages.len() - 1]);
     }
-    print(options, &cores);
-    for page in &pages {
-        println!("page: {page}");
+    println!("| requests/s | viewer | cores | more than without | aim |");
+    println!("| ---: | --- | ---: | ---: | --- |");
+    print(0, &idle);
+    print(options.rate, &loaded);
+    for key in FIGURES {
+        let all = pages.iter().filter_map(|page| page[key].as_f64()).collect();
+        println!("page, {key}: {}", median(all));
     }
     Ok(tally)
 }
 
-fn print(options: &Options, cores: &[Vec<f64>]) {
-    println!("| requests/s | viewer | cores | more than without, same round | from .. to | aim |");
-    println!("| ---: | --- | ---: | ---: | --- | --- |");
-    let mut without: &[f64] = &[];
-    for ((loaded, viewer, aim), found) in CASES.iter().zip(cores) {
-        let rate = if *loaded { options.rate } else { 0 };
-        let cores = median(found.clone());
+/// What a page tells of itself.
+const FIGURES: [&str; 9] = [
+    "frames_per_second",
+    "gap_p50_ms",
+    "gap_p99_ms",
+    "main_thread_ms_per_frame",
+    "script_ms_per_frame",
+    "style_ms_per_frame",
+    "layout_ms_per_frame",
+    "first_paint_ms",
+    "gzipped_bytes",
+];
+
+/// Medians, and of the differences to the first those of the same turn.
+fn print(rate: u32, cores: &[Vec<f64>; 3]) {
+    for ((viewer, aim), found) in COMPARED.iter().zip(cores) {
+        let middle = median(found.clone());
         if *viewer == Viewer::Impossible {
-            without = found;
-            println!("| {rate} | {viewer} | {cores:.4} | | | |");
+            println!("| {rate} | {viewer} | {middle:.4} | | |");
             continue;
         }
-        let mut more: Vec<f64> = found.iter().zip(without).map(|(with, without)| with - without).collect();
-        more.sort_by(f64::total_cmp);
-        let (least, most, middle) = (more[0], more[more.len() - 1], median(more));
-        let missed = if middle < *aim { "" } else { ", **missed**" };
-        println!("| {rate} | {viewer} | {cores:.4} | {middle:+.4} | {least:+.4} .. {most:+.4} | < {aim:.2}{missed} |");
+        let more = median(found.iter().zip(&cores[0]).map(|(with, without)| with - without).collect());
+        let missed = if more < *aim { "" } else { ", **missed**" };
+        println!("| {rate} | {viewer} | {middle:.4} | {more:+.4} | < {aim:.2}{missed} |");
     }
 }
 
@@ -145,53 +159,51 @@ fn median(mut of: Vec<f64>) -> f64 {
     of.get(of.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// One picker, looked at or not; what it used, what the page saw, and how many requests failed.
-async fn measure(
-    bench: &mut Bench,
-    options: &Options,
-    scripts: &Rc<Vec<Script>>,
-    (rate, time): (u32, Duration),
-    viewer: Viewer,
-) -> Result<(Used, Option<Value>, u64)> {
-    let admin = free_port()?;
-    let listen = if viewer == Viewer::Impossible { "off".to_owned() } else { admin.to_string() };
-    bench.epp_flags = vec!["--admin-listen".to_owned(), listen];
-    let mut subject = Subject::start(bench, Server::Epp, options.engines).await?;
-    let mut connections = Vec::new();
-    for _ in 0..4 {
-        connections.push(Connection::open(subject.address).await?);
+/// A picker, and whoever looks at it.
+struct Watched {
+    subject: Subject,
+    load: Load,
+    admin: SocketAddr,
+    reader: Option<tokio::task::JoinHandle<Result<()>>>,
+}
+
+impl Watched {
+    /// Starts it and warms it up.
+    async fn start(bench: &mut Bench, options: &Options, viewer: Viewer) -> Result<Self> {
+        let admin = free_port()?;
+        let listen = if viewer == Viewer::Impossible { "off".to_owned() } else { admin.to_string() };
+        bench.epp_flags = vec!["--admin-listen".to_owned(), listen];
+        let subject = Subject::start(bench, Server::Epp, options.engines).await?;
+        let mut connections = Vec::new();
+        for _ in 0..4 {
+            connections.push(Connection::open(subject.address).await?);
+        }
+        let scripts = (0..512).map(|number| Script::chat(1_024, number, Reply::json())).collect();
+        let load = Load { connections, scripts: Rc::new(scripts), next: Rc::new(Cell::new(1)) };
+        load.open(options.rate, TURN).await?;
+        let reader = (viewer == Viewer::Stream).then(|| tokio::spawn(read(admin)));
+        Ok(Self { subject, load, admin, reader })
     }
-    let load = Load { connections, scripts: Rc::clone(scripts), next: Rc::new(Cell::new(1)) };
-    if rate > 0 {
-        load.open(rate, Duration::from_secs(1)).await?;
-    }
-    let reader = match viewer {
-        Viewer::Stream => Some(tokio::spawn(read(admin))),
-        _ => None,
-    };
-    let page =
-        if viewer == Viewer::Page { Some(Page::open(&bench.folder, admin, &options.view, time).await?) } else { None };
-    let counters = Counters::read(bench, &subject)?;
-    let faults = if rate > 0 {
-        let measured = load.open(rate, time).await?;
-        measured.faults.count()
-    } else {
-        tokio::time::sleep(time).await;
-        0
-    };
-    let used = counters.since(bench, &subject)?;
-    subject.must_be_alive()?;
-    let saw = match page {
-        Some(page) => Some(page.saw().await?),
-        None => None,
-    };
-    if let Some(reader) = reader {
-        if reader.is_finished() {
+
+    /// The cores it uses under load for so long, and how many requests failed.
+    async fn loaded(&mut self, bench: &Bench, rate: u32, time: Duration) -> Result<(f64, u64)> {
+        let counters = Counters::read(bench, &self.subject)?;
+        let measured = self.load.open(rate, time).await?;
+        let used = counters.since(bench, &self.subject)?;
+        self.subject.must_be_alive()?;
+        if self.reader.as_ref().is_some_and(tokio::task::JoinHandle::is_finished) {
             bail!("the stream ended early");
         }
-        reader.abort();
+        Ok((used.cores(), measured.faults.count()))
     }
-    Ok((used, saw, faults))
+}
+
+impl Drop for Watched {
+    fn drop(&mut self) {
+        if let Some(reader) = &self.reader {
+            reader.abort();
+        }
+    }
 }
 
 /// Reads the stream and drops what it says.
