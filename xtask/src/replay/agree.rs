@@ -37,8 +37,8 @@ pub(crate) struct Options {
     speed: f64,
 }
 
-/// Prefixes of which each engine holds some, questions that keep engines two thirds busy, arrivals in bursts.
-const WORKLOAD: &str = "shared-prefix:groups=24,system=4096,question=1024,output=32,rate=50,requests=1200";
+/// Two thirds of each prompt are shared with others, and engines are busy enough that requests wait for each other.
+const WORKLOAD: &str = "shared-prefix:groups=24,system=4096,question=2048,output=32,rate=32,requests=1000";
 
 /// Share by which live figures may differ from simulated ones.
 const WITHIN: f64 = 0.10;
@@ -47,7 +47,7 @@ const WITHIN: f64 = 0.10;
 const SCRAPE_MS: f64 = 50.0;
 
 /// Runs of the simulator for each workload, which differ in noise and ties.
-const RUNS: &str = "5";
+const RUNS: &str = "10";
 
 const FLEET: [[&str; 2]; 3] = [["--profile", "8b-h100"], ["--block-size", "16"], ["--max-num-seqs", "256"]];
 const ENGINE: [[&str; 2]; 3] =
