@@ -117,9 +117,12 @@ fn tune_writes_a_configuration_and_says_what_it_is_worth() {
         "{}",
         out(&tune)
     );
-    assert!(out(&tune).contains("nobody is both earlier and hits more") && out(&tune).contains("subject to tpot-p95<5"));
+    assert!(
+        out(&tune).contains("nobody is both earlier and hits more") && out(&tune).contains("subject to tpot-p95<5")
+    );
     assert_eq!(code(&pointsman(&["check", "--strict", path])), 0);
-    let json: serde_json::Value = serde_json::from_str(&out(&pointsman(&[&args[..], &["--json"]].concat()))).expect("JSON");
+    let json: serde_json::Value =
+        serde_json::from_str(&out(&pointsman(&[&args[..], &["--json"]].concat()))).expect("JSON");
     assert_eq!((json["against"].as_array().map(Vec::len), &json["tried"]), (Some(7), &8.into()));
     for point in json["frontier"].as_array().expect("a list") {
         assert!(point["ttft_p95"]["mean"].is_f64() && point["hit_ratio"]["mean"].is_f64(), "{point}");

@@ -205,7 +205,9 @@ fn absurd_loads_and_fleets_end_and_say_what_was_refused() {
 fn files_of_the_same_name_are_told_apart() {
     let folder = tempfile::tempdir().expect("a folder");
     let document = |weight: u32| {
-        format!("kind: EndpointPickerConfig\nplugins:\n- type: queue-scorer\nschedulingProfiles:\n- name: default\n  plugins:\n  - {{pluginRef: queue-scorer, weight: {weight}}}\n")
+        format!(
+            "kind: EndpointPickerConfig\nplugins:\n- type: queue-scorer\nschedulingProfiles:\n- name: default\n  plugins:\n  - {{pluginRef: queue-scorer, weight: {weight}}}\n"
+        )
     };
     std::fs::create_dir(folder.path().join("other")).expect("a folder");
     let one = file(&folder, "mine.yaml", &document(1));
