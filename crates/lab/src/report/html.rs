@@ -6,6 +6,7 @@ use super::plot::{bars, escape, lines};
 use super::scatter::scatter;
 use super::{Report, Row};
 use crate::metrics::{METRICS, Metric};
+use crate::race::Axis;
 
 /// Figures that are drawn.
 const DRAWN: &[(&str, &str)] = &[
@@ -31,7 +32,11 @@ pub(super) fn document(report: &Report, title: &str) -> String {
         title = escape(title),
         name = escape(&s.workload)
     );
-    let rate = s.rate.map(|r| format!(" at {r:.2} per second")).unwrap_or_default();
+    let rate = s
+        .rate
+        .filter(|_| report.axis() != Some(Axis::Rate))
+        .map(|r| format!(" at {r:.2} per second"))
+        .unwrap_or_default();
     let _ = write!(
         out,
         "<p>{} requests{rate}, {} engines of {} with {} tokens of KV cache each, metrics read every {} ms. {} seeds; whiskers and ± are \

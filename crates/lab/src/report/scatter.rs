@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::Row;
-use super::plot::{COLOURS, WIDTH, escape};
+use super::plot::{COLOURS, SHOWN, WIDTH, escape, label};
 use crate::metrics::Metric;
 use crate::tune::frontier;
 
@@ -12,8 +12,6 @@ const HEIGHT: f64 = 340.0;
 const FIELD: [f64; 4] = [80.0, WIDTH - 20.0, 14.0, HEIGHT - 44.0];
 /// Pixels that a label is high, and a character of it wide.
 const LABEL: [f64; 2] = [14.0, 6.6];
-/// Characters of a label; the whole name is its tooltip.
-const SHOWN: usize = 28;
 
 /// `more` (of which more is better) to the right, `less` upwards.
 pub(super) fn scatter(rows: &[Row], more: &str, less: &str) -> String {
@@ -64,9 +62,7 @@ pub(super) fn scatter(rows: &[Row], more: &str, less: &str) -> String {
             up.shown(points[at].0),
             across.shown(points[at].1)
         );
-        let text: String = row.policy.chars().take(SHOWN).collect();
-        let text = if text.len() < row.policy.len() { text + ".." } else { text };
-        let width = text.chars().count() as f64 * LABEL[1];
+        let width = row.policy.chars().count().min(SHOWN + 2) as f64 * LABEL[1];
         let begin = if at_x + 8.0 + width > right { at_x - 8.0 - width } else { at_x + 8.0 };
         // The nearest free place above or below; none is no label.
         let free = |y: &f64| {
@@ -76,7 +72,7 @@ pub(super) fn scatter(rows: &[Row], more: &str, less: &str) -> String {
         let steps = [0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0];
         if let Some(base) = steps.iter().map(|step| at_y + 4.0 + step * LABEL[0]).find(|y| free(y)) {
             labels.push([begin, begin + width, base]);
-            let _ = write!(out, "<text x=\"{begin:.1}\" y=\"{base:.1}\">{}</text>", escape(&text));
+            let _ = write!(out, "<text x=\"{begin:.1}\" y=\"{base:.1}\">{}</text>", label(&row.policy));
         }
     }
     out + "</svg>"
