@@ -113,7 +113,9 @@ fn tune_writes_a_configuration_and_says_what_it_is_worth() {
     let tune = pointsman(&args);
     assert!(code(&tune) <= 1, "{}", err(&tune));
     assert!(
-        out(&tune).contains("Best of 8 tried: ") && out(&tune).contains("chatbot") && out(&tune).contains("without it"),
+        out(&tune).contains("Best of 8 tried: ")
+            && out(&tune).contains("chatbot")
+            && out(&tune).contains("without prefix"),
         "{}",
         out(&tune)
     );

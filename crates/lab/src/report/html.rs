@@ -67,7 +67,7 @@ pub(super) fn document(report: &Report, title: &str) -> String {
         }
     }
     if report.axis().is_none() {
-        out += "<h2>Time against hits</h2><p>The line joins those that nobody beats in both: each step to the right buys hits with time.</p>";
+        out += "<h2>Time against hits</h2><p>Cache hits to the right, the 95th percentile of the time to the first token upwards. The line joins those that nobody beats in both.</p>";
         out += &scatter(&report.policies, "hit_ratio", "ttft_p95");
     }
     for (heading, rows) in report.points() {
