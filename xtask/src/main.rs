@@ -12,6 +12,7 @@
 //! * `console` ([`console`]): the console in a browser, `pointsman top` in a terminal.
 //! * `dist` ([`dist`]): what a release hands out.
 //! * `bench extproc`, `soak extproc` ([`bench`]): `pointsman epp` under load, against a picker that does nothing.
+//! * `bench console` ([`bench`]): the same under load, with and without somebody who looks on.
 //!
 //! Below them: [`process`] (children that never outlive the job), [`pointsman`] (the binary under test and its admin
 //! API), [`client`] and [`completion`] (the HTTP side, seen as a client sees it), [`extproc`] (Envoy's messages).
@@ -72,7 +73,7 @@ enum Command {
     Console(console::Options),
     /// Build what a release hands out: a static binary in an archive, and the image's folder
     Dist(dist::Options),
-    /// Measure a transport against one that does nothing, in the same minute
+    /// Measure a transport against one that does nothing, in the same minute, or what looking on costs
     #[command(subcommand)]
     Bench(bench::Target),
     /// Keep a transport under load with aborts, and watch its memory

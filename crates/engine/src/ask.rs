@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use hyper::StatusCode;
 use pointsman_core::{chain, chain_seed};
+use pointsman_sim::Leg;
 use pointsman_wire::body::{Api, BodyReader, ParsedBody, ReadOptions};
 use serde_json::Value;
 
@@ -27,6 +28,8 @@ pub(crate) struct Ask {
     pub(crate) continuous_usage: bool,
     pub(crate) limit: Option<u64>,
     pub(crate) temperature: f64,
+    /// Another engine will decode: one token, and word of where the prompt's KV is.
+    pub(crate) remote_decode: bool,
     /// One per prompt.
     pub(crate) answers: Vec<Answer>,
     pub(crate) jobs: Vec<Job>,
@@ -127,6 +130,9 @@ pub(crate) fn read(api: Api, body: &Bytes, shared: &Shared) -> Result<Ask, ApiEr
             format!("At most {MAX_PROMPTS} prompts can be answered in one request."),
         ));
     }
+    if extras.remote_decode && parsed.stream {
+        return Err(ApiError::value("stream", "An answer that another engine will decode cannot be streamed."));
+    }
     let limit = limit(api, &extras, settings)?;
     if extras.ignore_eos && limit.is_none() {
         return Err(ApiError::value("ignore_eos", "ignore_eos needs a maximum number of tokens."));
@@ -138,6 +144,7 @@ pub(crate) fn read(api: Api, body: &Bytes, shared: &Shared) -> Result<Ask, ApiEr
         continuous_usage: extras.include_usage && extras.continuous_usage,
         limit,
         temperature,
+        remote_decode: extras.remote_decode,
         answers: Vec::with_capacity(parsed.prompts.len()),
         jobs: Vec::with_capacity(parsed.prompts.len()),
         model,
@@ -164,6 +171,7 @@ pub(crate) fn read(api: Api, body: &Bytes, shared: &Shared) -> Result<Ask, ApiEr
         let identity = hashes.last().map_or(seed, |h| h.0) ^ tokens;
         hashes.truncate((tokens / block) as usize);
         let (output, ended, text) = match (texts.next(), limit) {
+            _ if extras.remote_decode => (1, Ended::Length, Text::Words(identity)),
             (Some(text), _) => {
                 let text = Text::echo(&text, usize::try_from(longest - tokens).unwrap_or(usize::MAX).max(1));
                 (text.own_length().unwrap_or(1), Ended::Stop, text)
@@ -182,6 +190,7 @@ pub(crate) fn read(api: Api, body: &Bytes, shared: &Shared) -> Result<Ask, ApiEr
             limit,
             ended,
             lora: lora.clone(),
+            leg: if extras.remote_prefill { Leg::Decode } else { Leg::Whole },
         });
         ask.answers.push(Answer {
             prompt_tokens: tokens,

@@ -4,13 +4,13 @@
 //! requests in and get a [`Ticket`]; its progress is a single value that is overwritten (how many tokens each answer has), so a
 //! client that reads slowly costs no memory and sees several tokens at once, as with a real server. Dropping a ticket cancels.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
 use pointsman_core::Nanos;
-use pointsman_sim::{Engine, Event, Request, Rng, SubmitError, What};
+use pointsman_sim::{Engine, Event, Leg, Request, Rng, SubmitError, What};
 use tokio::sync::{Notify, watch};
 
 use crate::adapters::Adapters;
@@ -39,6 +39,7 @@ pub(crate) struct Job {
     pub(crate) limit: Option<u64>,
     pub(crate) ended: Ended,
     pub(crate) lora: Option<Arc<str>>,
+    pub(crate) leg: Leg,
 }
 
 type Progresses = watch::Sender<Vec<Progress>>;
@@ -61,6 +62,8 @@ pub(crate) struct Core {
     pub(crate) lora_series: Vec<(String, String, f64)>,
     live: HashMap<u64, Live>,
     events: Vec<Event>,
+    /// Prompts that come from other engines: when, and for which request.
+    transfers: BTreeSet<(Nanos, u64)>,
     last_id: u64,
 }
 
@@ -84,6 +87,7 @@ impl Shared {
             lora_series: Vec::new(),
             live: HashMap::new(),
             events: Vec::new(),
+            transfers: BTreeSet::new(),
             last_id: 0,
         };
         Arc::new(Self { settings, started: Instant::now(), core: Mutex::new(core), wake: Notify::new() })
@@ -120,7 +124,8 @@ impl Shared {
                 prompt_tokens: job.prompt_tokens,
                 output_tokens: job.output_tokens,
                 lora: job.lora,
-                given: 0,
+                leg: job.leg,
+                ..Request::default()
             };
             if let Err(error) = core.engine.submit(now, request) {
                 if matches!(error, SubmitError::QueueFull { .. }) {
@@ -175,11 +180,27 @@ impl Core {
     /// Lets the model reach `now` and tells everybody what happened.
     fn catch_up(&mut self, now: Nanos, speed: f64) {
         let mut events = std::mem::take(&mut self.events);
-        self.engine.advance(now, &mut events);
-        for event in events.drain(..) {
-            self.tell(&event, event.at.0 as f64 / 1e9 / speed);
+        loop {
+            let due = self.transfers.first().copied().filter(|(at, _)| *at <= now);
+            self.engine.advance(due.map_or(now, |(at, _)| at), &mut events);
+            for event in events.drain(..) {
+                self.tell(&event, event.at.0 as f64 / 1e9 / speed);
+            }
+            match due {
+                Some(transfer) => {
+                    self.transfers.remove(&transfer);
+                    self.engine.receive(transfer.1);
+                }
+                None if self.transfers.first().is_some_and(|(at, _)| *at <= now) => {}
+                None => break,
+            }
         }
         self.events = events;
+    }
+
+    /// When something will happen next.
+    fn next_event(&self) -> Option<Nanos> {
+        self.engine.next_event().into_iter().chain(self.transfers.first().map(|(at, _)| *at)).min()
     }
 
     fn tell(&mut self, event: &Event, at: f64) {
@@ -205,6 +226,9 @@ impl Core {
                 metrics.generation_tokens += count;
                 live.group.send_modify(|all| all[live.index].produced += count);
             }
+            What::Fetching { tokens } => {
+                self.transfers.insert((event.at.plus(self.runtime.transfer.of(tokens)), event.id));
+            }
             What::Preempted => {}
             What::Finished => {
                 metrics.finish(times, live.ended);
@@ -218,7 +242,7 @@ impl Core {
 /// Wakes the model at its events, until dropped.
 pub(crate) async fn drive(engine: Arc<Shared>) {
     loop {
-        let next = engine.core().engine.next_event();
+        let next = engine.core().next_event();
         let sleep = next.map(|at| {
             let ahead = at.0.saturating_sub(engine.now().0) as f64 / engine.settings.options.speed;
             Duration::from_nanos(ahead as u64).max(LEAST_SLEEP)

@@ -31,6 +31,10 @@ pub(crate) struct Extras {
     pub(crate) base64: bool,
     pub(crate) token_strs: bool,
     pub(crate) has_messages: bool,
+    /// Another engine will decode: compute the prompt only.
+    pub(crate) remote_decode: bool,
+    /// Another engine has computed the prompt.
+    pub(crate) remote_prefill: bool,
     /// `prompt`, `messages` or `input`, where it is wanted.
     pub(crate) content: Option<Value>,
 }
@@ -89,6 +93,10 @@ impl<'de> Visitor<'de> for Fields {
                     e.continuous_usage = truth(value.get("continuous_usage_stats"));
                 }
                 Key::EncodingFormat => e.base64 = value == "base64",
+                Key::KvTransferParams => {
+                    e.remote_decode = truth(value.get("do_remote_decode"));
+                    e.remote_prefill = truth(value.get("do_remote_prefill"));
+                }
                 Key::ReturnTokenStrs => e.token_strs = truth(Some(&value)),
                 Key::Messages => {
                     e.has_messages = !value.is_null();
@@ -116,6 +124,7 @@ enum Key {
     StreamOptions,
     EncodingFormat,
     ReturnTokenStrs,
+    KvTransferParams,
     Messages,
     #[serde(alias = "prompt", alias = "input")]
     Content,

@@ -271,6 +271,7 @@ async fn embeddings(shared: &Arc<Shared>, id: &str, body: &Bytes) -> Result<Resp
         output_tokens: 1,
         limit: None,
         ended: Ended::Stop,
+        leg: pointsman_sim::Leg::Whole,
         lora,
     };
     shared.submit(vec![job])?.finished().await?;

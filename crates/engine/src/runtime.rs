@@ -7,7 +7,7 @@ use pointsman_sim::{Latency, LatencyCalculator, Profile, Timing};
 use serde_json::{Map, Value, json};
 
 use crate::failures::FailureKind;
-use crate::options::{ProfileName, parse_duration};
+use crate::options::{names, parse_duration};
 
 /// Metrics shown instead of the true ones, so that a demonstration can hold a state still. Counters and histograms stay true.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -96,12 +96,26 @@ impl FakeMetrics {
     }
 }
 
+/// How long the KV of a prompt takes from one engine to another.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Transfer {
+    pub(crate) latency: Duration,
+    pub(crate) time_per_token: Duration,
+}
+
+impl Transfer {
+    pub(crate) fn of(&self, tokens: u64) -> Duration {
+        self.latency.saturating_add(self.time_per_token.saturating_mul(u32::try_from(tokens).unwrap_or(u32::MAX)))
+    }
+}
+
 /// The changeable part of an engine's configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Runtime {
     pub(crate) latency: Latency,
     pub(crate) profile: Option<&'static Profile>,
     pub(crate) step_noise: f64,
+    pub(crate) transfer: Transfer,
     pub(crate) failure_rate: u8,
     pub(crate) failure_kinds: Vec<FailureKind>,
     pub(crate) fake: Option<FakeMetrics>,
@@ -158,6 +172,10 @@ impl Runtime {
                 "time-factor-under-load" => {
                     l.time_factor_under_load = number("time-factor-under-load", value, 1.0, 1e6)?;
                 }
+                "kv-cache-transfer-latency" => next.transfer.latency = duration("kv-cache-transfer-latency", value)?,
+                "kv-cache-transfer-time-per-token" => {
+                    next.transfer.time_per_token = duration("kv-cache-transfer-time-per-token", value)?;
+                }
                 "latency-calculator" => l.calculator = calculator(value)?,
                 "profile" => {
                     next.profile = profile(value)?;
@@ -206,6 +224,8 @@ impl Runtime {
             ("prefill-overhead", l.prefill_overhead),
             ("prefill-time-per-token", l.prefill_time_per_token),
             ("prefill-time-std-dev", l.prefill_time_std_dev),
+            ("kv-cache-transfer-latency", self.transfer.latency),
+            ("kv-cache-transfer-time-per-token", self.transfer.time_per_token),
         ] {
             put(key, json!(format!("{}us", value.as_nanos() as f64 / 1e3)));
         }
@@ -250,9 +270,13 @@ fn calculator(value: &Value) -> Result<LatencyCalculator, ConfigError> {
 }
 
 fn profile(value: &Value) -> Result<Option<&'static Profile>, ConfigError> {
-    ProfileName::from_str(text("profile", value)?, false)
-        .map(ProfileName::profile)
-        .map_err(|_| wrong("profile", "must be `8b-h100`, `70b-4xh100`, `qwen3-32b-2xh100` or `none`"))
+    match text("profile", value)? {
+        "none" => Ok(None),
+        name => match Profile::named(name) {
+            Some(known) => Ok(Some(known)),
+            None => Err(wrong("profile", format!("must be `none` or one of {}", names()))),
+        },
+    }
 }
 
 fn failure_kinds(value: &Value) -> Result<Vec<FailureKind>, ConfigError> {

@@ -7,6 +7,8 @@ use std::time::Duration;
 use pointsman_core::Nanos;
 
 use crate::admission::LoraSlots;
+use crate::legs::{HeldBlocks, Kv, Leg};
+use crate::run::Run;
 use crate::sequence::Sequence;
 use crate::{BlockPool, Rng, Timing};
 
@@ -33,6 +35,10 @@ pub struct EngineConfig {
     pub lora_load: Duration,
     /// Factor on steps while an adapter is active.
     pub lora_step_factor: f64,
+    /// How long blocks of a finished prefill leg are kept for an engine that does not come for them.
+    pub hold: Duration,
+    /// Steps that only decode are one event ([`Engine::next_event`]), with one draw of noise. Off where somebody waits for each token.
+    pub coalesce: bool,
     /// Seed of all draws.
     pub seed: u64,
 }
@@ -50,6 +56,8 @@ impl Default for EngineConfig {
             api_overhead: Duration::ZERO,
             lora_load: Duration::ZERO,
             lora_step_factor: 1.0,
+            hold: Duration::from_secs(480),
+            coalesce: true,
             seed: 0,
         }
     }
@@ -71,6 +79,8 @@ pub struct Request {
     /// Leading blocks that need not be computed even if this engine's cache lacks them: they come from elsewhere, in no time. They take room like
     /// all others.
     pub given: usize,
+    /// Which part of it this engine does. A prefill leg generates one token, whatever `output_tokens` says.
+    pub leg: Leg,
 }
 
 /// Why a request was not taken.
@@ -114,6 +124,11 @@ pub enum What {
         /// Prompt tokens found in the prefix cache.
         cached_tokens: u64,
     },
+    /// A decode leg has its blocks and waits for the KV of so many prompt tokens ([`Engine::receive`]).
+    Fetching {
+        /// Prompt tokens that this engine's cache lacks.
+        tokens: u64,
+    },
     /// Tokens came out. Those of several steps inside one [`Engine::advance`] are one event, at the time of the last;
     /// a request's first token is an event of its own.
     Tokens {
@@ -155,16 +170,25 @@ pub struct Engine {
     pub(crate) waiting: VecDeque<Sequence>,
     /// In order of admission.
     pub(crate) running: Vec<Sequence>,
-    pub(crate) step_end: Option<Nanos>,
+    /// Requests in the queue that have blocks: decode legs whose KV comes, or has come.
+    pub(crate) pinned: usize,
+    /// The step in progress, and those that will follow it without change.
+    pub(crate) run: Option<Run>,
     /// Time up to which everything is computed.
     pub(crate) clock: Nanos,
+    /// Femtoseconds into `clock` at which the last step ended, where another follows at once.
+    pub(crate) remainder: u64,
+    /// Blocks of finished prefill legs, in order of their time-out.
+    pub(crate) held: VecDeque<HeldBlocks>,
     /// Adapter loads to be added to the next step, in nanoseconds.
     pub(crate) load_debt: u64,
     pub(crate) rng: Rng,
     pub(crate) stats: Stats,
     pub(crate) advances: u64,
-    /// A running request was cancelled: somebody may take its seat before the next event.
+    /// Something came from outside, or blocks were given up: somebody may be admitted before the next event.
     pub(crate) seat_freed: bool,
+    /// Those who wait can do nothing before something comes from outside, or time frees blocks.
+    pub(crate) stalled: bool,
     serial: u64,
 }
 
@@ -184,12 +208,16 @@ impl Engine {
             arriving: VecDeque::new(),
             waiting: VecDeque::new(),
             running: Vec::new(),
-            step_end: None,
+            pinned: 0,
+            run: None,
             clock: Nanos(0),
+            remainder: 0,
+            held: VecDeque::new(),
             load_debt: 0,
             stats: Stats::default(),
             advances: 0,
             seat_freed: false,
+            stalled: false,
             serial: 0,
             config,
         }
@@ -201,7 +229,8 @@ impl Engine {
     /// # Errors
     /// When it is not taken; the engine is unchanged then.
     pub fn submit(&mut self, now: Nanos, request: Request) -> Result<(), SubmitError> {
-        let (prompt, output) = (request.prompt_tokens.max(1), request.output_tokens.max(1));
+        let prompt = request.prompt_tokens.max(1);
+        let output = if request.leg == Leg::Prefill { 1 } else { request.output_tokens.max(1) };
         let size = u64::from(self.config.block_size);
         let needed = prompt.saturating_add(output).div_ceil(size);
         let total = self.pool.total() as u64;
@@ -227,8 +256,11 @@ impl Engine {
             prompt,
             output,
             lora: request.lora,
+            leg: request.leg,
+            kv: Kv::of(request.leg),
             given: request.given,
-            uncached: prompt.saturating_sub(cached).max(1),
+            found: 0,
+            uncached: if request.leg == Leg::Decode { 1 } else { prompt.saturating_sub(cached).max(1) },
             generated: 0,
             computed: 0,
             planned: 0,
@@ -239,6 +271,7 @@ impl Engine {
             open_event: (0, 0),
         };
         self.arriving.push_back((now.plus(self.config.api_overhead), sequence));
+        self.stop_for_what_is_known();
         Ok(())
     }
 
@@ -246,14 +279,15 @@ impl Engine {
     #[must_use]
     pub fn next_event(&self) -> Option<Nanos> {
         let arrival = self.arriving.front().map(|(at, _)| *at);
-        match self.timing {
-            Timing::Step(_) if self.step_end.is_some() => self.step_end,
-            Timing::Step(_) if !self.running.is_empty() || !self.waiting.is_empty() => Some(self.clock),
-            Timing::Step(_) => arrival,
-            Timing::Latency(_) => {
-                let blocked = (self.running.is_empty() || self.seat_freed) && !self.waiting.is_empty();
-                let due = self.running.iter().map(|s| s.due).chain(blocked.then_some(self.clock)).min();
-                due.into_iter().chain(arrival).min()
+        let later = arrival.into_iter().chain(self.expiry()).min();
+        let queue = !self.waiting.is_empty() && !self.stalled;
+        match (&self.timing, &self.run) {
+            (Timing::Step(_), Some(run)) => Some(run.end()),
+            (Timing::Step(_), None) if !self.running.is_empty() || queue => Some(self.clock),
+            (Timing::Step(_), None) => later,
+            (Timing::Latency(_), _) => {
+                let now = queue && (self.running.is_empty() || self.seat_freed);
+                self.running.iter().map(|s| s.due).chain(now.then_some(self.clock)).chain(later).min()
             }
         }
     }
@@ -268,6 +302,7 @@ impl Engine {
         }
         self.clock = self.clock.max(now);
         self.enter_queue(now);
+        self.expire(now);
     }
 
     /// Takes a request out, wherever it is. False when it is not (or no longer) inside. A step in progress still takes its time.
@@ -275,19 +310,34 @@ impl Engine {
         if let Some(at) = self.running.iter().position(|s| s.id == id) {
             let sequence = self.running.remove(at);
             self.leave(&sequence);
-            self.seat_freed = true;
+            self.disturb();
             return true;
         }
-        let before = self.waiting.len() + self.arriving.len();
-        self.waiting.retain(|s| s.id != id);
+        if let Some(sequence) = self.waiting.iter().position(|s| s.id == id).and_then(|at| self.waiting.remove(at)) {
+            self.pinned -= usize::from(sequence.pinned());
+            self.pool.release(&sequence.blocks);
+            self.disturb();
+            return true;
+        }
+        let before = self.arriving.len();
         self.arriving.retain(|(_, s)| s.id != id);
-        before != self.waiting.len() + self.arriving.len()
+        before != self.arriving.len()
+    }
+
+    /// Something came from outside that may let somebody into the batch: the step in progress is the last of its run.
+    pub(crate) fn disturb(&mut self) {
+        self.seat_freed = true;
+        self.stalled = false;
+        if let Some(run) = &mut self.run {
+            run.stop();
+        }
     }
 
     /// Changes where durations come from. Call [`Engine::advance`] with the same `now` first.
     pub fn set_timing(&mut self, now: Nanos, timing: Timing) {
         self.clock = self.clock.max(now);
-        self.step_end = None;
+        self.run = None;
+        self.remainder = 0;
         for sequence in &mut self.running {
             sequence.planned = 0;
         }
@@ -372,6 +422,7 @@ impl Engine {
         while self.arriving.front().is_some_and(|(at, _)| *at <= now) {
             if let Some((_, sequence)) = self.arriving.pop_front() {
                 self.waiting.push_back(sequence);
+                self.stalled = false;
             }
         }
     }
@@ -392,38 +443,38 @@ impl Engine {
         victim.computed = 0;
         victim.planned = 0;
         victim.published = 0;
+        victim.open_event = (0, 0);
         self.stats.preemptions += 1;
         events.push(Event { at: self.clock, id: victim.id, what: What::Preempted });
         self.waiting.push_front(victim);
     }
 
-    /// Publishes what is computed and, when the request's tokens are all covered, emits one. True when that was its last.
-    pub(crate) fn settle(&mut self, index: usize, events: &mut Vec<Event>) -> bool {
+    /// Publishes what is computed and, when the request's tokens are all covered, emits one. True when that was its last. With `again` as many further
+    /// steps have passed that decoded a token each; blocks for them are there.
+    pub(crate) fn settle(&mut self, index: usize, again: u64, events: &mut Vec<Event>) -> bool {
         let size = u64::from(self.config.block_size);
         let sequence = &mut self.running[index];
-        sequence.computed += std::mem::take(&mut sequence.planned);
-        while (sequence.published as u64 + 1) * size <= sequence.computed {
-            self.pool.publish(sequence.blocks[sequence.published], sequence.key(sequence.published));
-            sequence.published += 1;
-        }
+        sequence.computed += std::mem::take(&mut sequence.planned) + again;
+        sequence.publish(size, &mut self.pool);
         if sequence.computed < sequence.tokens() {
             return false;
         }
-        sequence.generated += 1;
-        self.stats.generated += 1;
+        let tokens = 1 + again;
+        sequence.generated += tokens;
+        self.stats.generated += tokens;
         let first = sequence.generated == 1;
         match sequence.open_event {
             (advance, at) if advance == self.advances => {
                 if let Some(Event { at: time, what: What::Tokens { count, .. }, .. }) = events.get_mut(at) {
                     *time = self.clock;
-                    *count += 1;
+                    *count += tokens;
                 }
             }
             _ => {
                 if !first {
                     sequence.open_event = (self.advances, events.len());
                 }
-                events.push(Event { at: self.clock, id: sequence.id, what: What::Tokens { count: 1, first } });
+                events.push(Event { at: self.clock, id: sequence.id, what: What::Tokens { count: tokens, first } });
             }
         }
         sequence.generated >= sequence.output

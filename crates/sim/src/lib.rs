@@ -12,6 +12,8 @@
 //! * [`BlockPool`]: KV blocks with reference counts, keys and the LRU order in which idle ones are given up.
 //! * [`Timing`]: how long things take. [`StepCosts`] computes a batched step from a model and its hardware; [`Latency`] draws
 //!   constant or per-token latencies as fake servers usually do.
+//! * [`EngineConfig::coalesce`]: steps that only decode are one jump in closed form, which changes no time and no event but their number.
+//! * [`Leg`]: a prompt computed by one engine and decoded by another.
 //! * [`Profile`]: named deployments with their cache capacity (`8b-h100`, `70b-4xh100`, `qwen3-32b-2xh100`).
 //!
 //! ```
@@ -31,10 +33,14 @@
 
 mod admission;
 mod engine;
+#[cfg(test)]
+mod invariants;
 mod latency;
+mod legs;
 mod pool;
 mod profile;
 mod rng;
+mod run;
 mod sequence;
 mod steps;
 mod timing;
@@ -42,6 +48,7 @@ mod unbatched;
 
 pub use engine::{Engine, EngineConfig, Event, Request, Stats, SubmitError, What};
 pub use latency::{Latency, LatencyCalculator};
+pub use legs::Leg;
 pub use pool::{BlockPool, PoolBlock};
 pub use profile::{Fit, Hardware, Model, Profile};
 pub use rng::Rng;

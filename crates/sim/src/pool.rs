@@ -214,6 +214,11 @@ impl BlockPool {
         }
     }
 
+    #[cfg(test)]
+    pub(crate) fn holds_on(&self, block: PoolBlock) -> u32 {
+        self.blocks[block as usize].refs
+    }
+
     /// Whole-pool invariants; only for small pools of debug builds, where it costs nothing worth knowing.
     fn check(&self) {
         if cfg!(debug_assertions) && self.blocks.len() <= 64 {

@@ -6,12 +6,14 @@ use pointsman_core::Nanos;
 
 use crate::Latency;
 use crate::engine::{Engine, Event, What};
+use crate::legs::Leg;
 
 impl Engine {
     pub(crate) fn advance_unbatched(&mut self, latency: &Latency, now: Nanos, events: &mut Vec<Event>) {
         loop {
             if (self.running.is_empty() || std::mem::take(&mut self.seat_freed)) && !self.waiting.is_empty() {
                 self.admit_unbatched(latency, events);
+                self.stalled = self.running.is_empty();
             }
             let due = self.running.iter().enumerate().min_by_key(|(_, s)| s.due).map(|(at, s)| (s.due, at));
             let arrival = self.arriving.front().map(|(at, _)| *at);
@@ -61,7 +63,11 @@ impl Engine {
             let load = latency.load(seats + 1, self.config.max_num_seqs);
             let loading = std::mem::take(&mut self.load_debt);
             let sequence = &mut self.running[seats];
-            let nanos = latency.first_token(sequence.planned, load, &mut self.rng);
+            // What came from another engine took its time before.
+            let nanos = match sequence.leg {
+                Leg::Decode if sequence.last_token() => 0,
+                _ => latency.first_token(sequence.planned, load, &mut self.rng),
+            };
             sequence.due = Nanos(self.clock.0.saturating_add(nanos).saturating_add(loading));
         }
     }
@@ -78,10 +84,10 @@ impl Engine {
     }
 
     fn emit_unbatched(&mut self, latency: &Latency, at: usize, events: &mut Vec<Event>) {
-        if self.settle(at, events) {
+        if self.settle(at, 0, events) {
             let done = self.running.remove(at);
-            self.leave(&done);
             events.push(Event { at: self.clock, id: done.id, what: What::Finished });
+            self.finish(done);
             self.admit_unbatched(latency, events);
             return;
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use pointsman_core::Nanos;
-use pointsman_sim::{Engine, EngineConfig, Event, Latency, Profile, Request, SubmitError, Timing, What};
+use pointsman_sim::{Engine, EngineConfig, Event, Latency, Leg, Profile, Request, SubmitError, Timing, What};
 use proptest::prelude::*;
 
 const MS: f64 = 1e6;
@@ -20,6 +20,7 @@ fn request(id: u64, family: u64, prompt: u64, output: u64, block: u64) -> Reques
         output_tokens: output,
         lora: None,
         given: 0,
+        leg: Leg::Whole,
     }
 }
 
@@ -113,7 +114,7 @@ fn a_shared_prefix_is_not_computed_again() {
 
 #[test]
 fn a_prefill_shares_its_step_with_the_running_decode() {
-    let mut engine = engine(|_| ());
+    let mut engine = engine(|c| c.coalesce = false);
     engine.submit(Nanos(0), request(1, 1, 1_000, 200, 64)).expect("room");
     let mut events = Vec::new();
     for _ in 0..3 {
@@ -226,6 +227,25 @@ fn an_adapter_without_a_slot_waits_while_others_pass() {
     let events = run(&mut engine);
     assert!(first(&events, 2) > finished(&events, 1), "b gets the slot when a is idle");
     assert!(first(&events, 3) < finished(&events, 1));
+}
+
+#[test]
+fn an_adapter_costs_its_load_once_and_a_share_of_every_step() {
+    let times = |lora: Option<&str>| {
+        let mut engine = engine(|c| (c.lora_load, c.lora_step_factor) = (Duration::from_millis(10), 1.15));
+        let mut at = |id, start| {
+            let request = Request { lora: lora.map(Into::into), ..request(id, id, 1_000, 10, 64) };
+            engine.submit(Nanos(start), request).expect("room");
+            let events = run(&mut engine);
+            (first(&events, id) - start as f64 / MS, finished(&events, id) - start as f64 / MS)
+        };
+        (at(1, 0), at(2, 1_000 * MS as u64))
+    };
+    let (plain, _) = times(None);
+    let (cold, warm) = times(Some("a"));
+    close(cold.0, 10.0 + plain.0 * 1.15);
+    close(warm.0, plain.0 * 1.15);
+    close(warm.1, plain.1 * 1.15);
 }
 
 #[test]

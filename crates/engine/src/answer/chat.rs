@@ -2,7 +2,10 @@
 
 use std::fmt::Write;
 
-use super::{Context, FINGERPRINT, Gain, Totals, Wire, counts, quoted, reason, running_usage, usage};
+use super::{
+    Context, FINGERPRINT, Gain, Totals, Wire, counts, quoted, reason, running_usage, transfer_params, usage,
+    whole_reason,
+};
 
 pub(super) struct Chat;
 
@@ -67,13 +70,14 @@ impl Wire for Chat {
                 choices,
                 r#"{comma}{{"index":{i},"message":{{"role":"assistant","content":{},"refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null}},"logprobs":null,"finish_reason":"{}","stop_reason":null,"token_ids":null,"routed_experts":null}}"#,
                 quoted(text),
-                reason(answer.ended)
+                whole_reason(c, answer.ended)
             );
         }
         format!(
-            r#"{{{},"choices":[{choices}],"service_tier":null,"system_fingerprint":"{FINGERPRINT}","usage":{},"prompt_logprobs":null,"prompt_token_ids":null,"prompt_text":null,"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}}"#,
+            r#"{{{},"choices":[{choices}],"service_tier":null,"system_fingerprint":"{FINGERPRINT}","usage":{},"prompt_logprobs":null,"prompt_token_ids":null,"prompt_text":null,"kv_transfer_params":{},"ec_transfer_params":null,"metrics":null}}"#,
             head(c, "chat.completion"),
-            usage(c, totals, true)
+            usage(c, totals, true),
+            transfer_params(c)
         )
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Context {
     pub(crate) model: String,
     pub(crate) limit: Option<u64>,
     pub(crate) temperature: f64,
+    /// Another engine decodes.
+    pub(crate) remote_decode: bool,
     pub(crate) include_usage: bool,
     pub(crate) continuous_usage: bool,
     /// Whether `prompt_tokens_details` are filled.
@@ -42,6 +44,7 @@ impl Context {
             model: ask.model,
             limit: ask.limit,
             temperature: ask.temperature,
+            remote_decode: ask.remote_decode,
             include_usage: ask.include_usage,
             continuous_usage: ask.continuous_usage,
             details,
@@ -122,6 +125,19 @@ fn reason(ended: Ended) -> &'static str {
         Ended::Length => "length",
         Ended::Stop | Ended::Abort => "stop",
     }
+}
+
+/// Why a whole answer ended.
+fn whole_reason(c: &Context, ended: Ended) -> &'static str {
+    if c.remote_decode { "remote_decode" } else { reason(ended) }
+}
+
+/// Where another engine finds the prompt's KV. There is none behind these names: the engine that is told them waits as long as it would take.
+fn transfer_params(c: &Context) -> &'static str {
+    if !c.remote_decode {
+        return "null";
+    }
+    r#"{"do_remote_prefill":true,"do_remote_decode":false,"remote_block_ids":["DUMMY_ID"],"remote_engine_id":"DUMMY_ID","remote_host":"DUMMY","remote_port":1234,"tp_size":1}"#
 }
 
 /// `usage` of the OpenAI completion APIs, without details.

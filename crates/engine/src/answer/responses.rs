@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{Context, Gain, Totals, Wire, quoted};
+use super::{Context, Gain, Totals, Wire, quoted, transfer_params};
 use crate::metrics::Ended;
 
 #[derive(Default)]
@@ -41,8 +41,9 @@ fn object(c: &Context, done: Option<(&str, &Totals)>) -> String {
         }
     };
     let limit = c.limit.map_or_else(|| "null".to_owned(), |l| l.to_string());
+    let params = transfer_params(c);
     format!(
-        r#"{{"id":"resp_{}","created_at":{},"incomplete_details":{incomplete},"instructions":null,"metadata":null,"model":{},"object":"response","output":[{output}],"parallel_tool_calls":true,"temperature":{:?},"tool_choice":"none","tools":[],"top_p":1.0,"background":false,"max_output_tokens":{limit},"max_tool_calls":null,"previous_response_id":null,"prompt":null,"reasoning":null,"service_tier":"auto","status":"{status}","text":null,"top_logprobs":null,"truncation":"disabled","usage":{usage},"user":null,"presence_penalty":0.0,"frequency_penalty":0.0,"kv_transfer_params":null,"ec_transfer_params":null,"input_messages":null,"output_messages":null}}"#,
+        r#"{{"id":"resp_{}","created_at":{},"incomplete_details":{incomplete},"instructions":null,"metadata":null,"model":{},"object":"response","output":[{output}],"parallel_tool_calls":true,"temperature":{:?},"tool_choice":"none","tools":[],"top_p":1.0,"background":false,"max_output_tokens":{limit},"max_tool_calls":null,"previous_response_id":null,"prompt":null,"reasoning":null,"service_tier":"auto","status":"{status}","text":null,"top_logprobs":null,"truncation":"disabled","usage":{usage},"user":null,"presence_penalty":0.0,"frequency_penalty":0.0,"kv_transfer_params":{params},"ec_transfer_params":null,"input_messages":null,"output_messages":null}}"#,
         c.id,
         c.created,
         quoted(&c.model),

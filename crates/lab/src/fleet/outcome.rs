@@ -3,6 +3,8 @@
 use pointsman_core::Nanos;
 use pointsman_sim::Stats;
 
+use crate::metrics::Course;
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -10,6 +12,8 @@ pub enum Ended {
     Complete,
     /// Nobody took it: the router or the engine refused.
     Refused,
+    /// Its engine died after its first token.
+    Broken,
     /// The run was broken off before.
     Open,
 }
@@ -25,10 +29,14 @@ pub struct Sample {
     pub last: Nanos,
     /// Engine that served it.
     pub pod: u32,
+    /// Engine that computed its prompt, where that was another.
+    pub prefill: Option<u32>,
     /// Prompt tokens.
     pub prompt: u64,
-    /// Of those, found in the engine's cache.
+    /// Of those, found in the cache of the engine that computed it.
     pub cached: u64,
+    /// Prompt tokens whose KV came from another engine.
+    pub moved: u64,
     /// Of those, held by some engine when it was sent: what the best choice would have found.
     pub held: u64,
     /// Generated tokens.
@@ -40,7 +48,19 @@ pub struct Sample {
 impl Sample {
     pub(crate) fn new(arrived: Nanos, prompt: u64, output: u64) -> Self {
         let never = Nanos(0);
-        Self { arrived, first: never, last: never, pod: 0, prompt, cached: 0, held: 0, output, ended: Ended::Open }
+        Self {
+            arrived,
+            first: never,
+            last: never,
+            pod: 0,
+            prefill: None,
+            prompt,
+            cached: 0,
+            moved: 0,
+            held: 0,
+            output,
+            ended: Ended::Open,
+        }
     }
 
     /// Seconds from arrival to the first token.
@@ -65,12 +85,16 @@ impl Sample {
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// In the order of the workload; those that had not come yet when the run was broken off are missing.
+    /// In the order of the workload; those that were warming up, or had not come yet when the run was broken off, are missing.
     pub samples: Vec<Sample>,
-    /// Counters of each engine.
+    /// Counters of each engine, over all its lives.
     pub engines: Vec<Stats>,
-    /// Seconds that requests were in the system, summed over stages: from a stage's beginning to its last end.
+    /// Preemptions, since warming up.
+    pub preemptions: u64,
+    /// Seconds that requests were in the system, summed over stages: from a stage's beginning (or the end of warming up) to its last end.
     pub seconds: f64,
+    /// The run over time, warming up included.
+    pub course: Course,
     /// Events of the simulation.
     pub events: u64,
     /// Whether it was broken off.

@@ -49,17 +49,22 @@ impl Metric {
     /// A value of it with its unit.
     #[must_use]
     pub fn shown(&self, value: f64) -> String {
-        match self.unit {
-            "s" if value.abs() < 1.0 => format!("{:.1} ms", value * 1e3),
-            "s" => format!("{value:.2} s"),
-            "ratio" => format!("{:.1} %", value * 1e2),
-            "tokens" if value.abs() >= 1e6 => format!("{:.2} M", value / 1e6),
-            "tokens" => format!("{value:.0}"),
-            "tokens/s" => format!("{value:.0}/s"),
-            "requests/s" => format!("{value:.2}/s"),
-            "x" => format!("{value:.2}"),
-            _ => format!("{value:.0}"),
-        }
+        shown(value, self.unit)
+    }
+}
+
+/// A value with its unit.
+pub(crate) fn shown(value: f64, unit: &str) -> String {
+    match unit {
+        "s" if value.abs() < 1.0 => format!("{:.1} ms", value * 1e3),
+        "s" => format!("{value:.2} s"),
+        "ratio" => format!("{:.1} %", value * 1e2),
+        "tokens" if value.abs() >= 1e6 => format!("{:.2} M", value / 1e6),
+        "tokens" => format!("{value:.0}"),
+        "tokens/s" => format!("{value:.0}/s"),
+        "requests/s" => format!("{value:.2}/s"),
+        "x" => format!("{value:.2}"),
+        _ => format!("{value:.0}"),
     }
 }
 
@@ -93,6 +98,7 @@ pub const METRICS: &[Metric] = &[
     metric("success_rate", "ratio", Some(true), "share of all requests that did"),
     metric("computed_tokens", "tokens", Some(false), "prompt tokens computed"),
     metric("re_prefilled_tokens", "tokens", Some(false), "prompt tokens computed although some engine held them"),
+    metric("moved_tokens", "tokens", None, "prompt tokens whose KV came from another engine"),
     metric("imbalance_requests", "x", Some(false), "requests of the busiest engine over the mean"),
     metric("imbalance_tokens", "x", Some(false), "computed prompt tokens of the busiest engine over the mean"),
     metric("preemptions", "requests", Some(false), "times a request lost its blocks"),
@@ -132,9 +138,10 @@ impl Summary {
             ratio(complete.len() as f64, over as f64),
             sum(&computed),
             sum(&|s| s.held.saturating_sub(s.cached)),
-            imbalance(&complete, pods, &|_| 1),
-            imbalance(&complete, pods, &computed),
-            outcome.engines.iter().map(|e| e.preemptions).sum::<u64>() as f64,
+            sum(&|s| s.moved),
+            imbalance(&complete, pods, &|s| (s.pod, 1)),
+            imbalance(&complete, pods, &|s| (s.prefill.unwrap_or(s.pod), computed(s))),
+            outcome.preemptions as f64,
             seconds,
         ]);
         Self { values }
@@ -175,10 +182,11 @@ fn five(mut values: Vec<f64>) -> [f64; 5] {
 }
 
 /// Largest share of an engine over the mean; 1 is even.
-fn imbalance(samples: &[&Sample], pods: usize, of: &dyn Fn(&Sample) -> u64) -> f64 {
+fn imbalance(samples: &[&Sample], pods: usize, of: &dyn Fn(&Sample) -> (u32, u64)) -> f64 {
     let mut sums = vec![0_u64; pods.max(1)];
     for sample in samples {
-        sums[(sample.pod as usize).min(pods.max(1) - 1)] += of(sample);
+        let (pod, amount) = of(sample);
+        sums[(pod as usize).min(pods.max(1) - 1)] += amount;
     }
     let (all, most) = (sums.iter().sum::<u64>() as f64, sums.iter().max().copied().unwrap_or(0) as f64);
     if all > 0.0 { most * sums.len() as f64 / all } else { 1.0 }
@@ -187,6 +195,7 @@ fn imbalance(samples: &[&Sample], pods: usize, of: &dyn Fn(&Sample) -> u64) -> f
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Course;
     use pointsman_core::Nanos;
 
     #[test]
@@ -197,14 +206,24 @@ mod tests {
             last: Nanos(1_000_000_000 + ttft * 1_000_000 + 400_000_000),
             pod,
             prompt: 1_000,
+            prefill: None,
             cached,
+            moved: 0,
             held: 600,
             output: 11,
             ended: Ended::Complete,
         };
         let refused = Sample { ended: Ended::Refused, ..sample(0, 0, 0) };
         let samples = vec![sample(0, 100, 600), sample(0, 300, 200), sample(1, 2_000, 600), refused];
-        let outcome = Outcome { samples, engines: vec![], seconds: 10.0, events: 0, cut: false };
+        let outcome = Outcome {
+            samples,
+            engines: vec![],
+            preemptions: 0,
+            seconds: 10.0,
+            course: Course::default(),
+            events: 0,
+            cut: false,
+        };
         let got = Summary::of(&outcome, 2, Slo::default());
         let near = |name, want: f64| assert!((got.get(name) - want).abs() < 1e-9, "{name}: {}", got.get(name));
         near("ttft_mean", 0.8);

@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use pointsman_core::headers::PREFILLER;
 use pointsman_core::{EndpointName, ManualClock, Nanos};
 use pointsman_fleet::{EndpointMeta, LoraInfo, Scraped};
 use pointsman_plugins::DefaultProfile;
@@ -26,6 +27,9 @@ const MODEL: &str = "lab";
 /// Port of all engines; they differ in their address.
 const PORT: u16 = 8_000;
 
+/// Label that tells engines' roles apart.
+const ROLE: &str = "llm-d.ai/role";
+
 type Headers = Vec<(Box<str>, Box<str>)>;
 
 /// One router over one fleet.
@@ -39,8 +43,9 @@ pub struct Production {
     kept_house: Nanos,
     /// Sizes of an engine became known since.
     resized: bool,
-    /// `host:port` of each engine.
-    addresses: Vec<String>,
+    /// Who computes the prompt of the request placed last, where that is another.
+    prefill: Option<usize>,
+    metas: Vec<EndpointMeta>,
 }
 
 impl std::fmt::Debug for Production {
@@ -56,18 +61,18 @@ impl Production {
     /// When the document has faults.
     pub fn new(document: &[u8], default: DefaultProfile, fleet: &FleetOptions, seed: u64) -> Result<Self, Unusable> {
         let (pool, clock) = router(document, default, seed)?;
-        let hosts: Vec<String> = (0..fleet.pods.max(1))
-            .map(|pod| format!("10.{}.{}.{}", pod >> 16 & 255, pod >> 8 & 255, pod & 255))
+        let metas: Vec<EndpointMeta> = (0..fleet.pods.max(1))
+            .map(|pod| {
+                let host = format!("10.{}.{}.{}", pod >> 16 & 255, pod >> 8 & 255, pod & 255);
+                let mut meta = EndpointMeta::new(EndpointName::new("lab", format!("pod-{pod}")), host, PORT);
+                meta.labels = fleet.disaggregation.role(pod).map(|role| (ROLE, role)).into_iter().collect();
+                meta
+            })
             .collect();
-        let metas = hosts
-            .iter()
-            .enumerate()
-            .map(|(pod, host)| EndpointMeta::new(EndpointName::new("lab", format!("pod-{pod}")), host.clone(), PORT));
-        pool.fleet.replace_all(metas.collect());
-        let addresses: Vec<String> = hosts.iter().map(|host| format!("{host}:{PORT}")).collect();
-        let places = addresses.iter().enumerate().map(|(pod, at)| (at.as_str().into(), pod)).collect();
+        pool.fleet.replace_all(metas.clone());
+        let places = metas.iter().enumerate().map(|(pod, meta)| (Arc::clone(meta.host_port_shared()), pod)).collect();
         let (routed, sessions) = (HashMap::new(), HashMap::new());
-        Ok(Self { pool, clock, places, routed, sessions, kept_house: Nanos(0), resized: false, addresses })
+        Ok(Self { pool, clock, places, routed, sessions, kept_house: Nanos(0), resized: false, prefill: None, metas })
     }
 
     fn reach(&mut self, now: Nanos) {
@@ -96,6 +101,18 @@ impl Production {
 }
 
 impl Policy for Production {
+    fn gone(&mut self, pod: usize) {
+        if let Some(meta) = self.metas.get(pod) {
+            self.pool.fleet.remove(&meta.name);
+        }
+    }
+
+    fn back(&mut self, pod: usize) {
+        if let Some(meta) = self.metas.get(pod) {
+            self.pool.fleet.upsert(meta.clone());
+        }
+    }
+
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
         self.reach(view.now);
         if std::mem::take(&mut self.resized) {
@@ -117,6 +134,8 @@ impl Policy for Production {
         let mut routed = reading.decide().ok()?;
         routed.dispatched();
         let pod = self.places.get(routed.endpoint().meta.host_port_shared()).copied();
+        let prefiller = routed.added_headers().iter().find(|(name, _)| *name == PREFILLER);
+        self.prefill = prefiller.and_then(|(_, host_port)| self.places.get(host_port.as_str())).copied();
         if let Some(session) = ask.request.session {
             let served = routed.endpoint().host_port().to_owned();
             let mut set = Vec::new();
@@ -130,10 +149,14 @@ impl Policy for Production {
         pod
     }
 
+    fn prefill(&self) -> Option<usize> {
+        self.prefill
+    }
+
     fn scraped(&mut self, now: Nanos, pod: usize, engine: &Engine) {
         self.reach(now);
         let fleet = self.pool.fleet.snapshot();
-        let Some(endpoint) = self.addresses.get(pod).and_then(|address| fleet.at(address)) else { return };
+        let Some(endpoint) = self.metas.get(pod).and_then(|meta| fleet.at(meta.host_port())) else { return };
         self.resized |= endpoint.engine.scraped_at().0 == 0;
         let config = engine.config();
         let lora = (config.max_loras > 0).then(|| {

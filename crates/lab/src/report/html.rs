@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::plot::{bars, escape, lines};
+use super::plot::{Series, bars, escape, lines};
 use super::scatter::scatter;
 use super::{Report, Row};
-use crate::metrics::{METRICS, Metric};
+use crate::metrics::{Lines, METRICS, Metric, shown};
 use crate::race::Axis;
 
 /// Figures that are drawn.
@@ -15,6 +15,16 @@ const DRAWN: &[(&str, &str)] = &[
     ("goodput", "Requests per second that kept the service level"),
     ("output_throughput", "Generated tokens per second"),
     ("re_prefilled_tokens", "Prompt tokens computed although some engine held them"),
+];
+
+/// Lines over the run: title, unit, and what is drawn.
+type Over = (&'static str, &'static str, fn(&Lines) -> &[Option<f64>]);
+
+const COURSE: &[Over] = &[
+    ("Time to first token over the run, mean by arrival", "s", |lines| &lines.ttft_mean),
+    ("Cache hit over the run", "ratio", |lines| &lines.hit_ratio),
+    ("Waiting requests per engine over the run", "x", |lines| &lines.waiting),
+    ("KV cache in use over the run", "ratio", |lines| &lines.kv_usage),
 ];
 
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
@@ -51,6 +61,9 @@ pub(super) fn document(report: &Report, title: &str) -> String {
         s.slo_tpot * 1e3,
         s.ideal_hit_ratio * 1e2
     );
+    if let Some(text) = &s.disaggregation {
+        let _ = write!(out, "<p>{}.</p>", escape(text));
+    }
     if report.missing_runs > 0 {
         let _ = write!(out, "<p><strong>Broken off: {} runs are missing.</strong></p>", report.missing_runs);
     }
@@ -67,6 +80,10 @@ pub(super) fn document(report: &Report, title: &str) -> String {
         }
     }
     if report.axis().is_none() {
+        for (title, unit, of) in COURSE {
+            let series: Vec<Series> = report.policies.iter().map(|row| over(row, of(&row.course))).collect();
+            let _ = write!(out, "<h2>{title}</h2>{}", lines(&series, "seconds", &|value| shown(value, unit)));
+        }
         out += "<h2>Time against hits</h2><p>Cache hits to the right, the 95th percentile of the time to the first token upwards. The line joins those that nobody beats in both.</p>";
         out += &scatter(&report.policies, "hit_ratio", "ttft_p95");
     }
@@ -77,8 +94,14 @@ pub(super) fn document(report: &Report, title: &str) -> String {
     out + "</html>\n"
 }
 
-fn series(report: &Report, metric: &str) -> Vec<(String, Vec<(f64, f64)>)> {
-    let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+fn over(row: &Row, values: &[Option<f64>]) -> Series {
+    let window = row.course.window;
+    let points = values.iter().enumerate().filter_map(|(at, v)| Some(((at as f64 + 0.5) * window, (*v)?)));
+    (row.policy.clone(), points.collect())
+}
+
+fn series(report: &Report, metric: &str) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
     for row in &report.policies {
         let point = (row.at.values().next().copied().unwrap_or(0.0), row.metrics.get(metric).mean);
         match series.iter_mut().find(|(name, _)| *name == row.policy) {

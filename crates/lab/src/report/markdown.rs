@@ -36,6 +36,9 @@ pub(super) fn document(report: &Report) -> String {
         s.seeds,
         s.ideal_hit_ratio * 1e2
     );
+    if let Some(text) = &s.disaggregation {
+        let _ = writeln!(out, "\n{text}.");
+    }
     for (heading, rows) in report.points() {
         out.push('\n');
         if let Some(heading) = heading {

@@ -10,9 +10,12 @@ use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::metrics::{Estimate, METRICS, Summary, estimate, paired};
+use crate::metrics::{Course, Estimate, Lines, METRICS, Summary, estimate, paired};
 use crate::race::{Axis, Done, Race};
 use crate::workload::sharing;
+
+/// The policy that looks into the engines.
+const ORACLE: &str = "oracle";
 
 /// What was raced.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -37,6 +40,9 @@ pub struct SetUp {
     pub cache_tokens: u64,
     /// Tokens per KV block.
     pub block_size: u32,
+    /// Which engines compute prompts for others, and how the KV gets there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disaggregation: Option<String>,
     /// Milliseconds between two readings of an engine's metrics.
     pub scrape_ms: f64,
     /// Milliseconds from decision to engine.
@@ -45,6 +51,14 @@ pub struct SetUp {
     pub api_overhead_ms: f64,
     /// Sigma of the noise on steps.
     pub noise: f64,
+    /// Routers.
+    pub routers: usize,
+    /// Factors on engines' steps, in turn; empty = all alike.
+    pub slower: Vec<f64>,
+    /// Engines that die: number, seconds of death and return.
+    pub outages: Vec<(usize, f64, Option<f64>)>,
+    /// First requests that are not counted.
+    pub warm: usize,
     /// Runs of each policy that were wanted.
     pub seeds: u64,
     /// Tokens of the longest prompt with its answer.
@@ -95,6 +109,11 @@ pub struct Row {
     pub seeds: usize,
     /// Figures.
     pub metrics: Metrics,
+    /// Seconds that its mean time to first token is longer than the oracle's, seed by seed; `None` where the oracle takes no part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind_oracle: Option<Estimate>,
+    /// How its runs went over time, all taken together.
+    pub course: Lines,
     /// Each run, by its seed.
     #[serde(skip)]
     runs: BTreeMap<u64, Summary>,
@@ -141,6 +160,8 @@ impl Report {
         for point in 0..points {
             for (choice, named) in race.choices.iter().enumerate() {
                 let whole = done.iter().filter(|d| !d.cut && d.job.point == point && d.job.choice == choice);
+                let mut course = Course::default();
+                whole.clone().for_each(|d| course.add(&d.course));
                 let runs: BTreeMap<u64, Summary> = whole.map(|d| (d.job.seed, d.summary.clone())).collect();
                 if runs.is_empty() {
                     continue;
@@ -154,8 +175,16 @@ impl Report {
                     at: value.into_iter().collect(),
                     seeds: runs.len(),
                     metrics: Metrics(metrics),
+                    behind_oracle: None,
+                    course: course.lines(),
                     runs,
                 });
+            }
+        }
+        for rows in policies.chunk_by_mut(|a: &Row, b: &Row| a.at == b.at) {
+            let Some(oracle) = rows.iter().find(|row| row.policy == ORACLE).cloned() else { continue };
+            for row in rows.iter_mut().filter(|row| row.policy != ORACLE) {
+                row.behind_oracle = Some(Self::difference(row, &oracle, "ttft_mean"));
             }
         }
         let whole = done.iter().filter(|d| !d.cut).count();
@@ -223,10 +252,15 @@ fn set_up(race: &Race) -> SetUp {
         profile: fleet.profile.name.to_owned(),
         cache_tokens: u64::from(fleet.blocks()) * u64::from(fleet.block_size),
         block_size: fleet.block_size,
+        disaggregation: fleet.disaggregation.describe(),
         scrape_ms: fleet.scrape.as_secs_f64() * 1e3,
         dispatch_ms: fleet.dispatch.as_secs_f64() * 1e3,
         api_overhead_ms: fleet.api_overhead.as_secs_f64() * 1e3,
         noise: fleet.noise,
+        routers: fleet.routers,
+        slower: fleet.slower.clone(),
+        outages: fleet.outages.iter().map(|o| (o.pod, o.from.as_secs_f64(), o.to.map(|to| to.as_secs_f64()))).collect(),
+        warm: workload.warm,
         seeds: race.seeds,
         longest_request: workload.requests.iter().map(|r| r.prompt.tokens + r.output).max().unwrap_or(0),
         max_waiting: fleet.max_waiting as u64,

@@ -65,6 +65,8 @@ pub struct Workload {
     pub requests: Vec<Arrival>,
     /// Number of each stage's first request, from 0, growing.
     pub stages: Vec<usize>,
+    /// So many first requests fill caches and indexes, and are not counted.
+    pub warm: usize,
 }
 
 impl Workload {
@@ -77,7 +79,7 @@ impl Workload {
                 When::After(..) => Nanos(u64::MAX),
             });
         }
-        Self { name: name.into(), requests, stages: vec![0] }
+        Self { name: name.into(), requests, stages: vec![0], warm: 0 }
     }
 
     /// Everything comes `factor` times as fast: arrivals and think times, not the engines.
@@ -146,7 +148,8 @@ impl Workload {
             stages.insert(0, 0);
         }
         let name = self.name.clone();
-        (self.first(cut), Self { name, requests: rest, stages })
+        let warm = self.warm.saturating_sub(cut);
+        (self.first(cut), Self { name, requests: rest, stages, warm })
     }
 
     /// Prompt tokens of all requests.

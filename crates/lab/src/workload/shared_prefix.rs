@@ -47,6 +47,8 @@ pub struct SharedPrefix {
     pub stages: Vec<Stage>,
     /// Adapters that groups take in turn; 0 = none.
     pub loras: usize,
+    /// First requests that are not counted.
+    pub warm: usize,
 }
 
 impl Default for SharedPrefix {
@@ -62,6 +64,7 @@ impl Default for SharedPrefix {
             ending: Ending::Fresh,
             stages: vec![Stage { arrivals: Arrivals::Poisson { rate: 10.0 }, requests: 100 }],
             loras: 0,
+            warm: 0,
         }
     }
 }
@@ -125,7 +128,7 @@ impl SharedPrefix {
         if stages.is_empty() {
             stages.push(0);
         }
-        Workload { name: name.to_owned(), requests, stages }
+        Workload { name: name.to_owned(), requests, stages, warm: self.warm }
     }
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct Race {
     /// Runs at once; by default one per core
     #[arg(long, value_name = "N", value_parser = workers::threads())]
     threads: Option<u16>,
-    /// Repeat the race for several values of rate, pods, cache or scrape
+    /// Repeat the race for several values of rate, pods, cache, scrape or routers
     #[arg(long, value_name = "AXIS=A,B,..", value_parser = sweep)]
     sweep: Option<(Axis, Vec<f64>)>,
     /// Print everything as JSON
@@ -61,11 +61,15 @@ pub(crate) struct Race {
 const WITHOUT: &str = "shared-prefix:rate=20";
 
 fn sweep(text: &str) -> Result<(Axis, Vec<f64>), String> {
-    let expected = "rate=.., pods=.., cache=.. or scrape=.. with numbers above 0, separated by commas";
+    let expected = "rate=.., pods=.., cache=.., scrape=.. or routers=.. with numbers above 0, separated by commas";
     let (name, values) = text.split_once('=').ok_or(expected)?;
     let axis = Axis::named(name).ok_or(expected)?;
-    let highest = if axis == Axis::Pods { 4_096.0 } else { 1_000_000.0 };
-    let lowest = if axis == Axis::Pods || axis == Axis::Scrape { 1.0 } else { 0.001 };
+    let (lowest, highest) = match axis {
+        Axis::Pods => (1.0, 4_096.0),
+        Axis::Routers => (1.0, 64.0),
+        Axis::Scrape => (1.0, 1_000_000.0),
+        Axis::Rate | Axis::Cache => (0.001, 1_000_000.0),
+    };
     let number = |v: &str| v.trim().parse::<f64>().ok().filter(|n| n.is_finite() && (lowest..=highest).contains(n));
     let values: Option<Vec<f64>> = values.split(',').map(number).collect();
     let values = values.filter(|v| !v.is_empty() && v.len() <= 100);
@@ -81,7 +85,7 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
     let choices = choices(&options.policy)?;
     let plan = Plan {
         source: options.traffic.source(WITHOUT)?,
-        fleet: options.engines.fleet(),
+        fleet: options.engines.fleet()?,
         choices,
         seeds: options.seeds,
         after: 0,

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use pointsman_lab::fleet::FleetOptions;
+use pointsman_lab::fleet::{Disaggregation, FleetOptions, Outage};
 use pointsman_lab::metrics::Slo;
 use pointsman_lab::policy::Choice;
 use pointsman_lab::race::Source;
@@ -47,9 +46,15 @@ pub(crate) struct Engines {
     /// Engines
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pods: u32,
-    /// Hardware and model of each engine
-    #[arg(long, default_value = "8b-h100", value_parser = profiles())]
-    profile: String,
+    /// Engines of these that compute prompts for the others; a configuration with `disagg-profile-handler` uses them
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    prefill_pods: u32,
+    /// GB/s at which KV moves between engines; transfers wait for each other on an engine's link
+    #[arg(long, default_value_t = 11.0, value_name = "GB_PER_SECOND", value_parser = rate)]
+    link: f64,
+    /// Hardware and model of each engine: a name, or a JSON file with a deployment of your own
+    #[arg(long, default_value = "8b-h100", value_name = "NAME|FILE", value_parser = pointsman_engine::deployment)]
+    profile: &'static Profile,
     /// Share of the profile's KV cache that each engine has
     #[arg(long, default_value_t = 1.0, value_name = "SHARE", value_parser = cache)]
     cache: f64,
@@ -71,6 +76,15 @@ pub(crate) struct Engines {
     /// Milliseconds of tokenising and the like that each request costs before an engine's queue
     #[arg(long, default_value_t = 15, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=60_000))]
     api_overhead: u64,
+    /// Routers, each with counts and a prefix index of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    routers: u32,
+    /// How many times longer the steps of each engine take, in turn: `1,1,2` makes every third half as fast
+    #[arg(long, value_delimiter = ',', value_name = "FACTOR,..", value_parser = factor)]
+    slower: Vec<f64>,
+    /// An engine dies, and may return with an empty cache: `2@30` or `2@30..90`, engines from 0, seconds from the beginning
+    #[arg(long, value_name = "ENGINE@FROM[..TO]", value_parser = Outage::parse)]
+    kill: Vec<Outage>,
     /// Sigma of the noise on each engine step
     #[arg(long, default_value_t = 0.03, value_parser = noise)]
     noise: f64,
@@ -82,10 +96,6 @@ pub(crate) struct Engines {
     slo_tpot: f64,
 }
 
-fn profiles() -> PossibleValuesParser {
-    PossibleValuesParser::new(Profile::all().iter().map(|p| p.name))
-}
-
 fn between(text: &str, low: f64, high: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(n) if n.is_finite() && n >= low && n <= high => Ok(n),
@@ -95,6 +105,10 @@ fn between(text: &str, low: f64, high: f64) -> Result<f64, String> {
 
 fn rate(text: &str) -> Result<f64, String> {
     between(text, 0.001, 1_000_000.0)
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    between(text, 0.01, 100.0)
 }
 
 fn cache(text: &str) -> Result<f64, String> {
@@ -140,10 +154,19 @@ impl Traffic {
 }
 
 impl Engines {
-    pub(super) fn fleet(&self) -> FleetOptions {
-        FleetOptions {
+    pub(super) fn fleet(&self) -> Result<FleetOptions, Failure> {
+        if let Some(outage) = self.kill.iter().find(|outage| outage.pod >= self.pods as usize) {
+            return Err(Failure::usage(format!("--kill {}@..: there is no such engine", outage.pod))
+                .next(format!("engines are numbered from 0 to {}", self.pods - 1)));
+        }
+        if self.prefill_pods >= self.pods {
+            return Err(Failure::usage("--prefill-pods leaves no engine to decode")
+                .why(format!("there are {} engines in all", self.pods))
+                .next("give fewer, or more --pods"));
+        }
+        Ok(FleetOptions {
             pods: self.pods as usize,
-            profile: *Profile::named(&self.profile).unwrap_or(&Profile::all()[0]),
+            profile: *self.profile,
             cache: self.cache,
             block_size: self.block_size,
             max_num_seqs: self.max_num_seqs as usize,
@@ -152,8 +175,16 @@ impl Engines {
             scrape: Duration::from_millis(self.scrape),
             api_overhead: Duration::from_millis(self.api_overhead),
             noise: self.noise,
+            routers: self.routers as usize,
+            slower: self.slower.clone(),
+            outages: self.kill.clone(),
+            disaggregation: Disaggregation {
+                prefill_pods: self.prefill_pods as usize,
+                link: self.link * 1e9,
+                ..Disaggregation::default()
+            },
             ..FleetOptions::default()
-        }
+        })
     }
 
     pub(super) fn slo(&self) -> Slo {
