@@ -43,7 +43,8 @@ pub struct Production {
     kept_house: Nanos,
     /// Who computes the prompt of the request placed last, where that is another.
     prefill: Option<usize>,
-    hosts: Vec<String>,
+    /// Each engine's `host:port`.
+    addresses: Vec<String>,
 }
 
 impl std::fmt::Debug for Production {
@@ -69,7 +70,8 @@ impl Production {
             meta
         });
         pool.fleet.replace_all(metas.collect());
-        let places = hosts.iter().enumerate().map(|(pod, host)| (format!("{host}:{PORT}").into(), pod)).collect();
+        let addresses: Vec<String> = hosts.iter().map(|host| format!("{host}:{PORT}")).collect();
+        let places = addresses.iter().enumerate().map(|(pod, address)| (address.as_str().into(), pod)).collect();
         Ok(Self {
             pool,
             clock,
@@ -78,7 +80,7 @@ impl Production {
             sessions: HashMap::new(),
             kept_house: Nanos(0),
             prefill: None,
-            hosts,
+            addresses,
         })
     }
 
@@ -148,7 +150,7 @@ impl Policy for Production {
     fn scraped(&mut self, now: Nanos, pod: usize, engine: &Engine) {
         self.reach(now);
         let fleet = self.pool.fleet.snapshot();
-        let Some(endpoint) = self.hosts.get(pod).and_then(|host| fleet.at(&format!("{host}:{PORT}"))) else { return };
+        let Some(endpoint) = self.addresses.get(pod).and_then(|address| fleet.at(address)) else { return };
         let first = endpoint.engine.scraped_at().0 == 0;
         let config = engine.config();
         let lora = (config.max_loras > 0).then(|| {
