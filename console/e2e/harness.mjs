@@ -1,10 +1,10 @@
 // Servers, load and checks for the tests of the console.
 //
 // Everything started here ends with this process. Environment: POINTSMAN (the binary), POINTSMAN_E2E (where the packages are), CHROMIUM, OUT (folder for
-// screenshots and logs).
+// screenshots and logs), DIST (a folder to take the console's files from in place of those in the binary: to try a change without a build of it).
 import { spawn } from "node:child_process";
 import { createRequire } from "node:module";
-import { mkdirSync, openSync } from "node:fs";
+import { mkdirSync, openSync, writeFileSync } from "node:fs";
 import net from "node:net";
 import path from "node:path";
 
@@ -28,9 +28,39 @@ export function check(held, what, detail = "") {
     failed += 1;
     console.log(`  FAILED ${what}${detail ? `: ${String(detail).slice(0, 600)}` : ""}`);
   }
+  return Boolean(held);
 }
 
 export const same = (got, want, what) => check(Object.is(got, want), what, `${JSON.stringify(got)}, should be ${JSON.stringify(want)}`);
+
+/** The console's files from DIST, where that is set. */
+export async function files(context) {
+  const { DIST } = process.env;
+  if (!DIST) return;
+  await context.route(/\/(\?.*)?$|\/assets\//, (route) => {
+    const { pathname } = new URL(route.request().url());
+    return route.fulfill({ path: path.join(DIST, pathname === "/" ? "index.html" : pathname) });
+  });
+}
+
+/** Frames a second of a page, over so long. */
+export function frames(page, ms) {
+  return page.evaluate(
+    (ms) =>
+      new Promise((done) => {
+        let n = 0;
+        const began = performance.now();
+        const frame = () => {
+          n += 1;
+          const past = performance.now() - began;
+          if (past < ms) requestAnimationFrame(frame);
+          else done((n * 1000) / past);
+        };
+        requestAnimationFrame(frame);
+      }),
+    ms,
+  );
+}
 
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
 
@@ -72,10 +102,10 @@ export async function serve(name, flags = [], ports = null) {
     ports: { gateway, admin },
     url: `http://127.0.0.1:${admin}/`,
     get: async (path, init) => (await fetch(`http://127.0.0.1:${admin}${path}`, init)).json(),
-    chat: (prompt, model = "demo") =>
+    chat: (prompt, model = "demo", headers = {}) =>
       fetch(`http://127.0.0.1:${gateway}/v1/chat/completions`, {
         method: "POST",
-        headers: { "content-type": "application/json" },
+        headers: { "content-type": "application/json", ...headers },
         body: JSON.stringify({ model, max_tokens: 8, messages: [{ role: "system", content: SYSTEM }, { role: "user", content: prompt }] }),
       }).then(async (reply) => [reply.status, await reply.text()]),
     stop: async (signal = "SIGKILL") => {
@@ -86,6 +116,16 @@ export async function serve(name, flags = [], ports = null) {
   const up = await until(async () => (await fetch(`http://127.0.0.1:${admin}/healthz`)).ok, 20_000);
   if (!up) throw new Error(`${name} did not start; see ${OUT}/${name}.log`);
   return server;
+}
+
+/** One process that plays several engines: all of 127.0.0.0/8 is this machine. Returns the file that lists them. */
+export async function engines(name, folder, list) {
+  const port = await freePort();
+  start(`${name}-engine`, ["engine", "--host", "0.0.0.0", "--port", String(port), "--model", "demo"]);
+  const at = (n) => `127.0.${1 + Math.floor(n / 250)}.${1 + (n % 250)}`;
+  const file = path.join(folder, `${name}-endpoints.yaml`);
+  writeFileSync(file, JSON.stringify({ endpoints: list.map((e, n) => ({ address: at(n), port: String(port), ...e })) }));
+  return file;
 }
 
 const SYSTEM = "You answer questions about railways, briefly and with care. ".repeat(20);

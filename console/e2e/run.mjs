@@ -1,9 +1,12 @@
 // The console against a real server under load, in a real browser.
-import { mkdtempSync, writeFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import * as h from "./harness.mjs";
+import * as setups from "./setups.mjs";
 import * as views from "./views.mjs";
+import { pictures } from "./pictures.mjs";
+import { QUESTIONS } from "./questions.mjs";
 import { accessible, keyboard, listen, looks } from "./looks.mjs";
 
 const { check, same, until } = h;
@@ -18,6 +21,7 @@ async function group(name, work) {
   console.log(name);
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, acceptDownloads: true });
   context.setDefaultTimeout(15_000);
+  await h.files(context);
   const page = await context.newPage();
   const faults = listen(page);
   try {
@@ -35,6 +39,11 @@ const server = await h.serve("demo");
 const stop = h.load(server, 25);
 await h.sleep(3_000);
 
+if (process.env.PICTURES) {
+  await pictures(browser, server, process.env.PICTURES);
+  await end();
+}
+
 await group("first paint", async (page) => {
   const began = Date.now();
   await page.goto(server.url);
@@ -48,9 +57,22 @@ await group("first paint", async (page) => {
   same(again.status, 304, "the page is validated by its tag");
 });
 for (const view of views.VIEWS) await group(view, (page) => views[view](page, server));
+await group("no sample at 25 requests/s", (page) => views.sampled(page, server, false));
+await group("a sample at 125 requests/s", async (page) => {
+  const more = h.load(server, 100);
+  await views.sampled(page, server, true);
+  more();
+});
 await group("keyboard", (page) => keyboard(page, server));
 await group("looks", (page) => looks(page, server));
 stop();
+await until(async () => (await server.get("/api/endpoints")).endpoints.every((e) => e.in_flight === 0));
+for (const hand of ["mouse", "keyboard"]) {
+  for (const [question, walk] of QUESTIONS) await group(`${question} (${hand})`, (page) => walk(page, server, hand));
+}
+await group("disaggregation and a shadow", (page) => setups.disaggregation(page, scratch));
+await group("held back", (page) => setups.heldBack(page, scratch));
+await group("prompts", (page) => setups.prompts(page, server));
 
 await group("restart", async (page) => {
   const first = await h.serve("restart");
@@ -65,6 +87,31 @@ await group("restart", async (page) => {
   check(await until(async () => (await state()) === "live", 15_000), "and finds it again by itself");
   await second.chat("after");
   check(await until(async () => (await page.locator("#decisions tbody tr a").first().innerText()) !== old), "what is new is shown");
+  await second.stop();
+});
+
+await group("restart under every view", async () => {
+  const first = await h.serve("restart-all");
+  await first.chat("before");
+  const pages = [];
+  for (const view of views.VIEWS) {
+    // A context each: they have connections of their own.
+    const context = await browser.newContext();
+    await h.files(context);
+    const page = await context.newPage();
+    const faults = listen(page);
+    await views.open(page, first, view);
+    pages.push({ view, page, faults });
+  }
+  await first.stop();
+  const second = await h.serve("restart-all", [], first.ports);
+  await second.chat("after");
+  for (const { view, page, faults } of pages) {
+    check(await until(async () => (await page.locator("[data-state]").getAttribute("data-state")) === "live", 20_000), `${view} finds the server again`);
+    check(!(await page.locator("main").innerText()).includes("no answer from the server"), `${view} shows no old fault`);
+    same(faults.join(" | "), "", `${view} reports no fault`);
+    await page.context().close();
+  }
   await second.stop();
 });
 
@@ -86,11 +133,7 @@ await group("token", async (page) => {
 const ODD = [`<img src=x onerror=alert(1)>`, `"quoted" & 'odd' </td>`, "b\u202ereversed", "long-".repeat(60), "%2e%2e/../x?y#z"];
 
 await group("odd names", async (page) => {
-  const port = await h.freePort();
-  h.start("odd-engine", ["engine", "--host", "0.0.0.0", "--port", String(port), "--model", "demo"]);
-  const list = ODD.map((name, at) => ({ name, address: `127.0.0.${at + 1}`, port: String(port) }));
-  const file = path.join(scratch, "odd.yaml");
-  writeFileSync(file, JSON.stringify({ endpoints: list }));
+  const file = await h.engines("odd", scratch, ODD.map((name) => ({ name })));
   const odd = await h.serve("odd", ["--endpoints-file", file]);
   for (const model of ["<script>alert(1)</script>", "demo", "x\u202ey"]) await odd.chat("hello", model);
   const { endpoints } = await odd.get("/api/endpoints");
@@ -112,11 +155,7 @@ await group("odd names", async (page) => {
 });
 
 await group("500 engines", async (page) => {
-  const port = await h.freePort();
-  h.start("many-engine", ["engine", "--host", "0.0.0.0", "--port", String(port), "--model", "demo"]);
-  const list = Array.from({ length: 500 }, (_, n) => ({ name: `pod-${n}`, address: `127.0.${1 + Math.floor(n / 250)}.${1 + (n % 250)}`, port: String(port) }));
-  const file = path.join(scratch, "many.yaml");
-  writeFileSync(file, JSON.stringify({ endpoints: list }));
+  const file = await h.engines("many", scratch, Array.from({ length: 500 }, (_, n) => ({ name: `pod-${n}` })));
   const many = await h.serve("many", ["--endpoints-file", file, "--refresh-metrics-interval", "2s", "--health-interval", "5s", "--models-interval", "60s", "--metrics-staleness-threshold", "10s"]);
   await until(async () => (await many.get("/api/endpoints")).endpoints.filter((e) => e.ready).length === 500, 20_000);
   const stopMany = h.load(many, 10);
@@ -129,19 +168,7 @@ await group("500 engines", async (page) => {
   check(await until(async () => (await page.locator("#fleet tbody tr").count()) === 1), "one is found by name");
   await views.open(page, many, "pipeline");
   await page.waitForSelector("table.candidates tbody tr");
-  const frames = await page.evaluate(
-    () =>
-      new Promise((done) => {
-        let n = 0;
-        const began = performance.now();
-        const frame = () => {
-          n += 1;
-          if (performance.now() - began < 3_000) requestAnimationFrame(frame);
-          else done((n * 1000) / (performance.now() - began));
-        };
-        requestAnimationFrame(frame);
-      }),
-  );
+  const frames = await h.frames(page, 3_000);
   console.log(`  ${frames.toFixed(0)} frames/s with 500 engines`);
   check(frames > 20, "the page stays fluid", `${frames} frames/s`);
   await views.open(page, many, "prefix");
@@ -151,7 +178,11 @@ await group("500 engines", async (page) => {
   await many.stop();
 });
 
-await browser.close();
-rmSync(scratch, { recursive: true, force: true });
-console.log(`RESULT ${h.passed} ${h.failed}`);
-process.exit(h.failed ? 1 : 0);
+await end();
+
+async function end() {
+  await browser.close();
+  rmSync(scratch, { recursive: true, force: true });
+  console.log(`RESULT ${h.passed} ${h.failed}`);
+  process.exit(h.failed ? 1 : 0);
+}

@@ -41,6 +41,11 @@ export async function pipeline(page, server) {
     }
   }
   check((await page.locator("tr.pick th").last().innerText()).includes(profile.picked[0]), "the pick is marked");
+  const rated = profile.candidates.filter((c) => c.total !== null).map((c) => c.total).sort((a, b) => b - a);
+  const reason = await page.locator("#flow .why").innerText();
+  check(reason.includes(profile.picked[0]) && reason.includes(rated[0].toFixed(3)), "a sentence says why", reason);
+  check(profile.ties.length > 1 || rated.length < 2 || reason.includes(`against ${rated[1].toFixed(3)}`), "and by how much", reason);
+  for (const step of ["read", "resolve", "gather", "schedule", "send"]) check((await page.locator("#flow header").innerText()).includes(`${step} `), `the step ${step} has its time`);
   const flow = await page.locator("#flow").innerText();
   check(flow.includes(`${record.prompt_tokens_estimated.toLocaleString("en-US")} tokens`), "tokens of the arrival", flow);
   await page.getByRole("button", { name: /^Step/ }).click();
@@ -55,6 +60,15 @@ export async function pipeline(page, server) {
   const to = await page.locator("#decisions tbody tr td:nth-child(4)").allInnerTexts();
   check(to.length > 0 && to.every((t) => t === wanted), "the filter by endpoint leaves only that one", to.join());
   check(page.url().includes("endpoint="), "the filter is in the address");
+}
+
+/** At more than the page takes, it says that it shows a sample; at less, that it shows all. */
+export async function sampled(page, server, isSample) {
+  await open(page, server, "pipeline");
+  // Time for a sample to show.
+  if (!isSample) await sleep(3_000);
+  const said = () => page.locator("main .head p").innerText();
+  check(await until(async () => (await said()).startsWith(isSample ? "A sample: " : "Every decision"), 8_000), "it says whether it shows all", await said());
 }
 
 export async function fleet(page, server) {
@@ -100,12 +114,58 @@ export async function prefix(page, server) {
   check(await page.locator("svg.tree rect.on").isVisible(), "choosing a prefix marks it in the tree");
 }
 
+/** A figure of the API, and the cell that shows it: "41 ms", "1.20 s", "71.3 %", "12,031". */
+function shows(cell, key, value) {
+  const shown = number(cell.trim().split(/\s/)[0]);
+  const [unit, least] = key === "hit_ratio" ? [0.01, 0.0005] : !key.startsWith("ttft") ? [1, 0.5] : /^\S+ ms/.test(cell.trim()) ? [1e-3, 5e-4] : [1, 5e-3];
+  return Math.abs(shown * unit - value) <= Math.max(least, 0.006 * Math.abs(value));
+}
+
+/** Starts a race as it is set up, waits for its end, and compares every lane with the API. */
+async function raced(page, server, what) {
+  const before = page.url();
+  await page.getByRole("button", { name: "Start the race" }).click();
+  if (!check(await until(() => page.url() !== before, 10_000), `${what}: the race has an address`, await page.locator("main").innerText())) return;
+  const id = page.url().split("/").pop();
+  const over = await until(async () => (await server.get(`/api/race/${id}`)).state !== "running", 90_000);
+  const told = await server.get(`/api/race/${id}`);
+  check(over && told.state === "done", `${what}: it comes to an end`, `${told.state} ${told.error}`);
+  await until(async () => (await page.locator("main header span").first().innerText()) === "done");
+  same(await page.locator("#race tbody tr").count(), told.policies.length, `${what}: every policy has a lane`);
+  const heads = await page.locator("#race thead th").allInnerTexts();
+  for (const lane of told.policies) {
+    const cells = await page.locator("#race tbody tr", { has: page.getByRole("rowheader", { name: lane.policy, exact: true }) }).locator("th, td").allInnerTexts();
+    for (const [key, label] of LANES) {
+      const at = heads.findIndex((h) => h.trim() === label);
+      check(at > 0 && shows(cells[at], key, lane.metrics[key].mean), `${what}: ${label} of ${lane.policy}`, `${cells[at]}, should be ${lane.metrics[key].mean}`);
+    }
+  }
+}
+
+const LANES = [
+  ["ttft_mean", "Average TTFT"],
+  ["ttft_p95", "TTFT p95"],
+  ["hit_ratio", "Cache hit"],
+  ["completed", "Completed"],
+  ["re_prefilled_tokens", "Re-prefilled tokens"],
+];
+
 export async function race(page, server) {
   await open(page, server, "race");
+  const offers = await server.get("/api/race");
+  check(await until(async () => (await page.getByRole("checkbox").count()) === offers.policies.length), "every policy is offered");
+  same(await page.getByLabel("Workload").locator("option").count(), offers.workloads.length, "every workload is offered");
+  await raced(page, server, "the four policies");
+  await page.getByLabel("Workload").selectOption("recorded");
+  await page.getByLabel("random", { exact: true }).uncheck();
+  await page.getByLabel("Repetitions").fill("1");
+  await raced(page, server, "own traffic");
+  const { set_up } = await server.get(`/api/race/${page.url().split("/").pop()}`);
+  check(JSON.stringify(set_up).includes("recorded"), "own traffic was raced on", JSON.stringify(set_up).slice(0, 300));
+  await page.getByLabel("Repetitions").fill("99");
+  await page.evaluate(() => document.querySelector("form.body").setAttribute("novalidate", ""));
   await page.getByRole("button", { name: "Start the race" }).click();
-  const known = (await fetch(`${server.url}api/race`, { method: "POST", body: "{}" })).status !== 404;
-  if (known) check(await until(async () => (await page.locator("#race tbody tr").count()) > 0, 60_000), "a race has lanes");
-  else check(await until(async () => (await page.locator("main").innerText()).includes("not available in this build")), "without a laboratory the view says so");
+  check(await until(async () => (await page.locator("main").innerText()).includes("`seeds` is to be from 1 to 20")), "what is wrong is said in the server's words");
 }
 
 export async function phases(page, server) {

@@ -16,8 +16,8 @@ export const fleetAt = signal(0);
 export const configVersion = signal(0);
 /** Decisions a second, over the last seconds. */
 export const rate = signal<number | null>(null);
-/** Decisions a second that were told. */
-export const toldRate = signal<number | null>(null);
+/** Decisions a second of these that the server left out. */
+export const leftOut = signal(0);
 export const decided = signal(0);
 /** How often the stream was opened: views fetch anew what they hold when it grows. */
 export const openings = signal(0);
@@ -32,8 +32,8 @@ export const histories = new Map<string, History>();
 
 export const models = computed(() => [...new Set(decisions.value.map((d) => d.model))].sort());
 
-let marks: { at: number; decided: number; told: number }[] = [];
-let told = 0;
+let marks: { at: number; decided: number; omitted: number }[] = [];
+let omitted = 0;
 
 function push(list: number[], value: number | null): void {
   list.push(value ?? Number.NaN);
@@ -53,7 +53,7 @@ function fleet(event: FleetEvent): void {
   for (const address of histories.keys()) if (!seen.has(address)) histories.delete(address);
   const last = marks.at(-1);
   if (last && event.decided < last.decided) marks = []; // Another process: it counts anew.
-  marks.push({ at: event.at_unix_ms, decided: event.decided, told });
+  marks.push({ at: event.at_unix_ms, decided: event.decided, omitted });
   marks = marks.slice(-10);
   const [first, now] = [marks[0]!, marks.at(-1)!];
   const seconds = (now.at - first.at) / 1000;
@@ -63,12 +63,11 @@ function fleet(event: FleetEvent): void {
     configVersion.value = event.config_version;
     decided.value = event.decided;
     rate.value = seconds > 0 ? (now.decided - first.decided) / seconds : null;
-    toldRate.value = seconds > 0 ? (now.told - first.told) / seconds : null;
+    leftOut.value = seconds > 0 ? (now.omitted - first.omitted) / seconds : 0;
   });
 }
 
 function add(more: Decision[]): void {
-  told += more.length;
   const known = new Set(decisions.value.slice(0, 200).map((d) => d.id));
   const fresh = more.filter((d) => !known.has(d.id)).reverse();
   decisions.value = [...fresh, ...decisions.value].slice(0, KEPT_DECISIONS);
@@ -88,7 +87,11 @@ export function start(): void {
     "/api/stream?rate=40",
     (event, data) => {
       if (event === "fleet") fleet(data as FleetEvent);
-      else if (event === "decisions") add((data as { decisions: Decision[] }).decisions);
+      else if (event === "decisions") {
+        const told = data as { decisions: Decision[]; omitted: number };
+        omitted += told.omitted;
+        add(told.decisions);
+      }
       else if (event === "outcomes") ended((data as { outcomes: { id: string; outcome: Outcome }[] }).outcomes);
     },
     (now) => {

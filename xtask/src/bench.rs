@@ -1,10 +1,12 @@
-//! `cargo xtask bench extproc` and `cargo xtask soak extproc`: a picker under load, every answer checked.
+//! `cargo xtask bench extproc`, `cargo xtask bench console` and `cargo xtask soak extproc`: a picker under load, every answer checked.
 //!
 //! A load generator speaks ext-proc as Envoy does and measures two servers in turn, each alone on a processor while the
 //! generator and the engines have another: a do-nothing [`echo`] on tonic, which is the limit, and `pointsman epp`.
 //! Reading order: [`rows`] (what is measured), [`measure`] (one measurement), [`load`], [`events`] and [`exchange`] (what
-//! is sent and how answers are checked), [`stream`] (HTTP/2 with Envoy's windows), [`table`] (what is printed).
+//! is sent and how answers are checked), [`stream`] (HTTP/2 with Envoy's windows), [`table`] (what is printed). [`console`] has the same load with people
+//! who look on.
 
+mod console;
 mod echo;
 mod engines;
 mod events;
@@ -43,6 +45,8 @@ pub(crate) use self::machine::resident_memory;
 pub(crate) enum Target {
     /// `pointsman epp` as Envoy loads it
     Extproc(Options),
+    /// What the console costs the process it looks into, and what its page costs the browser
+    Console(console::Options),
 }
 
 /// What to keep under load.
@@ -91,13 +95,21 @@ pub(crate) struct Options {
 }
 
 /// Measures and prints; `false` when an answer was wrong.
-pub(crate) fn run(Target::Extproc(options): &Target) -> Result<bool> {
+pub(crate) fn run(target: &Target) -> Result<bool> {
     if cfg!(debug_assertions) {
         return again_in_release();
     }
-    let uses_epp = options.server.unwrap_or(options.subject) == Server::Epp;
-    let bench = prepare("bench", uses_epp, &options.epp_flag)?;
-    let tally = crate::job(measure::run(&bench, options))?;
+    let tally = match target {
+        Target::Extproc(options) => {
+            let uses_epp = options.server.unwrap_or(options.subject) == Server::Epp;
+            let bench = prepare("bench", uses_epp, &options.epp_flag)?;
+            crate::job(measure::run(&bench, options))?
+        }
+        Target::Console(options) => {
+            let bench = prepare("bench", true, &[])?;
+            crate::job(console::run(bench, options))?
+        }
+    };
     Ok(tally.failed == 0)
 }
 

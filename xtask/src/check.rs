@@ -48,6 +48,7 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         report.step("reload", || job(reload::run(&reload::Options::standard())));
         report.step("console", || job(console::run(&console::Options::standard())));
         report.step("replay", || job(replay::run(&replay::Options::smoke())));
+        report.step("agree", || job(replay::agree::run(&replay::agree::Options::standard())));
         report.step("e2e vllm", || job(e2e::run(&e2e::Target::Vllm)));
         report.step("e2e envoy", || job(e2e::run(&e2e::Target::Envoy { only: String::new() })));
         report.step("fuzz", fuzz::smoke);

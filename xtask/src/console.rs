@@ -20,7 +20,8 @@ const PLAYWRIGHT: &str = "1.65.1";
 
 const EXAMPLES: &str = "Examples:
   cargo xtask console
-  cargo xtask console --only tuning";
+  cargo xtask console --only tuning
+  cargo xtask console --pictures                take the README's pictures anew";
 
 /// What to look at.
 #[derive(Args)]
@@ -29,11 +30,14 @@ pub(crate) struct Options {
     /// Run only the groups whose name holds this
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
     only: String,
+    /// Take the pictures of the README, and check nothing
+    #[arg(long, conflicts_with = "only")]
+    pictures: bool,
 }
 
 impl Options {
     pub(crate) fn standard() -> Self {
-        Self { only: String::new() }
+        Self { only: String::new(), pictures: false }
     }
 }
 
@@ -41,31 +45,33 @@ impl Options {
 pub(crate) async fn run(options: &Options) -> Result<Tally> {
     let binary = crate::pointsman::build()?;
     let mut tally = Tally::default();
-    browser(&binary, &options.only, &mut tally)?;
-    if "top".contains(&options.only) {
+    browser(&binary, options, &mut tally)?;
+    if "top".contains(&options.only) && !options.pictures {
         top::run(&binary, &mut tally).await?;
     }
     Ok(tally)
 }
 
-fn browser(binary: &Path, only: &str, tally: &mut Tally) -> Result<()> {
+/// A script of `console/e2e`, ready to be run with Chromium.
+pub(crate) fn script(name: &str) -> Result<Command> {
     let Some(chromium) =
         ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|c| tools::works(c, &["--version"]))
     else {
         bail!("Chromium is not installed (Debian: apt-get install chromium)");
     };
-    let packages = packages()?;
-    let out = workspace::target().join("console");
-    let script = workspace::root().join("console/e2e/run.mjs");
-    let mut node = Command::new("node")
-        .arg(&script)
-        .envs([("POINTSMAN", binary), ("POINTSMAN_E2E", &packages), ("OUT", &out)])
-        .env("CHROMIUM", which(chromium)?)
-        .env("ONLY", only)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .context("cannot run node")?;
+    let mut node = Command::new("node");
+    node.arg(workspace::root().join("console/e2e").join(name)).env("POINTSMAN_E2E", packages()?);
+    node.env("OUT", workspace::target().join("console")).env("CHROMIUM", which(chromium)?);
+    Ok(node)
+}
+
+fn browser(binary: &Path, options: &Options, tally: &mut Tally) -> Result<()> {
+    let mut node = script("run.mjs")?;
+    node.env("POINTSMAN", binary).env("ONLY", &options.only);
+    if options.pictures {
+        node.env("PICTURES", workspace::root().join("docs/pictures"));
+    }
+    let mut node = node.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().context("cannot run node")?;
     let mut counts = None;
     for line in node.stdout.take().map(BufReader::new).into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
         match line.strip_prefix("RESULT ").and_then(|rest| rest.split_once(' ')) {

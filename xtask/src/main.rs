@@ -6,11 +6,13 @@
 //!   continuous integration runs.
 //! * `e2e vllm` ([`e2e`]): two real vLLM servers behind `pointsman serve`.
 //! * `replay` ([`replay`]): a slice of a public trace against simulated engines, one row per policy.
+//! * `agree` ([`replay::agree`]): the simulator against processes, on the same requests.
 //! * `chaos` ([`chaos`]): `kill -9` of an engine under load, and what clients saw of it.
 //! * `reload` ([`reload`]): the configuration changes under load.
 //! * `console` ([`console`]): the console in a browser, `pointsman top` in a terminal.
 //! * `dist` ([`dist`]): what a release hands out.
 //! * `bench extproc`, `soak extproc` ([`bench`]): `pointsman epp` under load, against a picker that does nothing.
+//! * `bench console` ([`bench`]): the same under load, with and without somebody who looks on.
 //!
 //! Below them: [`process`] (children that never outlive the job), [`pointsman`] (the binary under test and its admin
 //! API), [`client`] and [`completion`] (the HTTP side, seen as a client sees it), [`extproc`] (Envoy's messages).
@@ -61,6 +63,8 @@ enum Command {
     E2e(e2e::Target),
     /// Replay a slice of the Mooncake trace against eight simulated engines, per policy
     Replay(replay::Options),
+    /// Play the same requests to the simulator and to engines behind `serve`, and compare
+    Agree(replay::agree::Options),
     /// Kill an engine under 200 requests/s and check what clients saw
     Chaos(chaos::Options),
     /// Change the configuration 200 times under 500 requests/s and check that nothing is lost
@@ -69,7 +73,7 @@ enum Command {
     Console(console::Options),
     /// Build what a release hands out: a static binary in an archive, and the image's folder
     Dist(dist::Options),
-    /// Measure a transport against one that does nothing, in the same minute
+    /// Measure a transport against one that does nothing, in the same minute, or what looking on costs
     #[command(subcommand)]
     Bench(bench::Target),
     /// Keep a transport under load with aborts, and watch its memory
@@ -97,6 +101,7 @@ fn run(command: Command) -> Result<bool> {
         Command::Test(options) => check::run(&options),
         Command::E2e(target) => alone(e2e::run(&target)),
         Command::Replay(options) => alone(replay::run(&options)),
+        Command::Agree(options) => alone(replay::agree::run(&options)),
         Command::Dist(options) => dist::run(&options),
         Command::Chaos(options) => alone(chaos::run(&options)),
         Command::Reload(options) => alone(reload::run(&options)),

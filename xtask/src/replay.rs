@@ -5,6 +5,7 @@
 //! multiplied by the speed. What the gateway and this client cost is in it, and weighs `speed` times too much; compare
 //! rows with each other, and lower the speed when the difference matters.
 
+pub(crate) mod agree;
 mod policy;
 mod session;
 mod statistics;
@@ -19,6 +20,7 @@ use crate::report::{Tally, check};
 use crate::workspace;
 
 use policy::Policy;
+use session::Stage;
 use trace::Trace;
 
 /// What to replay, how fast, and with which policies.
@@ -56,24 +58,33 @@ impl Options {
 pub(crate) async fn run(options: &Options) -> Result<Tally> {
     let binary = pointsman::build()?;
     let folder = workspace::scratch("replay")?;
-    let arrivals = trace::read(options.trace, usize::try_from(options.limit)?)?;
+    let arrivals = trace::read(&options.trace.path(), usize::try_from(options.limit)?)?;
     let Some(last) = arrivals.last() else { bail!("the trace is empty") };
     let prompt_tokens: u64 = arrivals.iter().map(|arrival| arrival.input_length).sum();
     println!(
         "{} requests of {:?}, {:.0} simulated seconds, {:.1} M prompt tokens, speed {}; logs: {}",
         arrivals.len(),
         options.trace,
-        last.timestamp as f64 / 1e3,
+        last.timestamp / 1e3,
         prompt_tokens as f64 / 1e6,
         options.speed,
         folder.display()
     );
     println!("{}", statistics::HEADER);
     let client = Client::new();
+    // 8B parameters on one H100: 27,280 blocks of 16 tokens fit beside the weights.
+    let flags = [
+        ["--profile", "8b-h100"],
+        ["--max-num-seqs", "256"],
+        ["--kv-cache-size", "27280"],
+        ["--block-size", "16"],
+        ["--max-model-len", "262144"],
+    ];
+    let stage = Stage { binary: &binary, folder: &folder, engines: 8, flags: &flags, speed: options.speed };
     let mut tally = Tally::default();
     let mut unanswered = Vec::new();
     for policy in &options.policies {
-        let summary = session::run(&client, &binary, &folder, *policy, &arrivals, options.speed).await?;
+        let summary = stage.play(&client, policy.name(), *policy, &arrivals).await?;
         println!("{summary}");
         unanswered.push((policy.name(), summary.failures));
     }

@@ -1,4 +1,5 @@
 // The event stream, read with fetch so that it can carry a token; opened anew whenever it ends.
+import { batch } from "@preact/signals";
 import { authorization, tokenWanted } from "./client";
 
 export type Listener = (event: string, data: unknown) => void;
@@ -9,12 +10,21 @@ const LONGEST_WAIT_MS = 5_000;
 /** The server speaks at least every two seconds; a silence this long is a dead connection. */
 const SILENCE_MS = 10_000;
 
+/** A page that nobody sees gives its connection back: a browser has six for all pages of one server. */
+const HIDDEN_MS = 5_000;
+
+function visible(): Promise<void> {
+  if (!document.hidden) return Promise.resolve();
+  return new Promise((done) => document.addEventListener("visibilitychange", () => done(), { once: true }));
+}
+
 const sleep = (ms: number) => new Promise<void>((done) => setTimeout(done, ms));
 
 /** Keeps a stream open for ever. */
 export async function follow(path: string, listener: Listener, state: (state: State) => void): Promise<never> {
   let wait = FIRST_WAIT_MS;
   for (;;) {
+    await visible();
     try {
       await once(path, listener, () => {
         wait = FIRST_WAIT_MS;
@@ -28,7 +38,7 @@ export async function follow(path: string, listener: Listener, state: (state: St
         continue;
       }
     }
-    state("lost");
+    state(document.hidden ? "connecting" : "lost");
     await sleep(wait);
     wait = Math.min(wait * 1.6, LONGEST_WAIT_MS);
   }
@@ -42,6 +52,12 @@ class Refused extends Error {
 
 async function once(path: string, listener: Listener, opened: () => void): Promise<void> {
   const stop = new AbortController();
+  let unseen: ReturnType<typeof setTimeout> | undefined;
+  const seen = () => {
+    clearTimeout(unseen);
+    if (document.hidden) unseen = setTimeout(() => stop.abort(), HIDDEN_MS);
+  };
+  document.addEventListener("visibilitychange", seen);
   let timer = setTimeout(() => stop.abort(), SILENCE_MS);
   try {
     const reply = await fetch(path, { headers: { accept: "text/event-stream", ...authorization() }, signal: stop.signal });
@@ -56,10 +72,13 @@ async function once(path: string, listener: Listener, opened: () => void): Promi
       timer = setTimeout(() => stop.abort(), SILENCE_MS);
       const events = (rest + value).split("\n\n");
       rest = events.pop() ?? "";
-      for (const event of events) tell(event, listener);
+      // What came together is drawn together.
+      batch(() => events.forEach((event) => tell(event, listener)));
     }
   } finally {
     clearTimeout(timer);
+    clearTimeout(unseen);
+    document.removeEventListener("visibilitychange", seen);
   }
 }
 

@@ -61,6 +61,8 @@ export interface Decision {
   config_version: number;
   profiles: Profile[];
   steps_us: Record<string, number>;
+  /** With --show-prompts. */
+  prompt_text?: string;
   shadow?: { endpoint: string | null; differs: boolean };
   outcome: Outcome;
 }
@@ -102,6 +104,8 @@ export interface Branch {
   idle: number;
   omitted: number;
   omitted_blocks: number;
+  /** With --show-prompts. */
+  text?: string;
 }
 export interface PrefixTree {
   block_tokens: number;

@@ -7,7 +7,7 @@
 //! first: its `Host` must be one we answer to (or a web page could rebind its own name to our address), its `Origin` must be our own (or
 //! any page could post here through somebody's browser), and a token can be demanded. In read-only mode nothing can be changed at all.
 //!
-//! Deliberately absent: any decision, and any way to see the text of a prompt.
+//! Deliberately absent: any decision; and the text of a prompt, unless the process was started with `--show-prompts`.
 
 mod endpoints;
 mod extension;

@@ -1,11 +1,14 @@
 //! The router's pool, shown.
 
+use std::borrow::Cow;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use pointsman_config::Fault;
-use pointsman_core::Clock;
+use pointsman_core::{BlockHash, Clock};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_plugins::NamedPlugin;
+use pointsman_prefix::Tree;
 use pointsman_router::Pool;
 use pointsman_scheduling::record::{Decision, DecisionId};
 use serde_json::Value;
@@ -17,6 +20,8 @@ use crate::view::{Holding, PluginState, Prefixes};
 const EXAMINED: usize = 100_000;
 /// Branches of it that are shown.
 const SHOWN: usize = 400;
+/// Bytes that are shown of a branch's text.
+const EXCERPT: usize = 240;
 
 impl View for Pool {
     fn decisions(&self, limit: usize, after: Option<DecisionId>) -> Vec<Arc<Decision>> {
@@ -53,9 +58,12 @@ impl View for Pool {
             blocks: state.index.len_of(endpoint.slot) as u64,
             turnover: state.index.turnover_of(endpoint.slot),
         };
+        let tree = state.index.tree(EXAMINED, SHOWN);
+        let texts = if self.show_prompts { texts(&self.ring.newest(usize::MAX, None), &tree) } else { Vec::new() };
         Some(Prefixes {
             block_tokens: state.block_tokens(),
-            tree: state.index.tree(EXAMINED, SHOWN),
+            texts,
+            tree,
             holdings: self.fleet.snapshot().endpoints.iter().map(holding).collect(),
         })
     }
@@ -94,4 +102,20 @@ impl View for Pool {
     fn metrics(&self, openmetrics: bool) -> String {
         self.metrics.render(&self.fleet.load(), self.clock.now(), openmetrics)
     }
+}
+
+/// How the own part of each branch begins, as far as records tell it.
+fn texts(records: &[Arc<Decision>], tree: &Tree) -> Vec<Option<String>> {
+    let places: HashMap<BlockHash, usize> = tree.branches.iter().enumerate().map(|(at, b)| (b.hash, at)).collect();
+    let mut texts = vec![None; tree.branches.len()];
+    for prompt in records.iter().filter_map(|decision| decision.prompt.as_deref()) {
+        for &at in prompt.chain.iter().filter_map(|hash| places.get(hash)) {
+            let branch = &tree.branches[at];
+            if texts[at].is_none() {
+                let text = prompt.of_blocks((branch.depth - branch.blocks) as usize, EXCERPT);
+                texts[at] = text.map(Cow::into_owned);
+            }
+        }
+    }
+    texts
 }

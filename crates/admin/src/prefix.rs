@@ -36,6 +36,8 @@ struct Branch {
     idle: u32,
     omitted: u32,
     omitted_blocks: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
 }
 
 impl Shown {
@@ -61,7 +63,8 @@ impl Shown {
                 .tree
                 .branches
                 .iter()
-                .map(|b| Branch {
+                .enumerate()
+                .map(|(at, b)| Branch {
                     id: format!("{:016x}", b.hash.0),
                     parent: b.parent,
                     blocks: b.blocks,
@@ -72,6 +75,7 @@ impl Shown {
                     idle: b.idle,
                     omitted: b.omitted,
                     omitted_blocks: b.omitted_blocks,
+                    text: prefixes.texts.get(at).cloned().flatten(),
                 })
                 .collect(),
             omitted: prefixes.tree.omitted,

@@ -27,7 +27,7 @@ const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=
 const INDEX: &str = "\
 Pointsman: admin listener
 
-  GET  /api/decisions?limit=&after=   the newest decisions, newest first
+  GET  /api/decisions?limit=&after=   the newest decisions, newest first; &request_id= those of one request
   GET  /api/decisions/{id}            one of them; `last` is the newest
   GET  /api/endpoints                 the engines and what is known of them
   GET  /api/config                    the configuration in force, defaults marked, and how the last reload went
@@ -202,7 +202,7 @@ fn change(view: &impl View, guard: &Guard, ask: &Ask<'_>, name: &str, out: bool)
 }
 
 fn decisions(view: &impl View, query: &str) -> Reply {
-    let (mut limit, mut after) = (DEFAULT_LIMIT, None);
+    let (mut limit, mut after, mut request) = (DEFAULT_LIMIT, None, None);
     for (key, value) in
         query.split('&').filter(|pair| !pair.is_empty()).map(|pair| pair.split_once('=').unwrap_or((pair, "")))
     {
@@ -217,10 +217,20 @@ fn decisions(view: &impl View, query: &str) -> Reply {
                     return fault(StatusCode::BAD_REQUEST, "after is the id of a decision, 13 letters and digits");
                 }
             },
-            _ => return fault(StatusCode::BAD_REQUEST, "known parameters are limit and after"),
+            "request_id" => match percent_decoded(value) {
+                Some(id) => request = Some(id),
+                None => return fault(StatusCode::BAD_REQUEST, "request_id is not valid percent-encoded UTF-8"),
+            },
+            _ => return fault(StatusCode::BAD_REQUEST, "known parameters are limit, after and request_id"),
         }
     }
-    let decisions = view.decisions(limit, after);
+    let decisions = match request {
+        None => view.decisions(limit, after),
+        Some(id) => {
+            let all = view.decisions(usize::MAX, after).into_iter();
+            all.filter(|d| *d.request_id == *id).take(limit).collect()
+        }
+    };
     json_reply(&Decisions { decisions: decisions.iter().map(|d| &**d).collect() })
 }
 

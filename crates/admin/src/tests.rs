@@ -68,6 +68,7 @@ fn decision(n: u64, fleet: &Snapshot) -> Arc<Decision> {
         profiles: Box::new([]),
         steps: Steps::default(),
         block_hashes: None,
+        prompt: None,
         shadow: None,
         outcome: Mutex::new(Outcome::default()),
     })
@@ -149,6 +150,8 @@ async fn decisions_are_listed_newest_first_and_found_by_id_and_as_last() {
     assert_eq!(ids(&ask(address, "GET", "/api/decisions?limit=1", "").await), ["r3"]);
     let after = format!("/api/decisions?after={}&limit=10", DecisionId(1));
     assert_eq!(ids(&ask(address, "GET", &after, "").await), ["r3", "r2"]);
+    assert_eq!(ids(&ask(address, "GET", "/api/decisions?request_id=r%32", "").await), ["r2"]);
+    assert_eq!(ids(&ask(address, "GET", "/api/decisions?request_id=r", "").await), [""; 0]);
     assert_eq!(ask(address, "GET", "/api/decisions/last", "").await.json()["request_id"], "r3");
     let two = ask(address, "GET", &format!("/api/decisions/{}", DecisionId(2)), "").await.json();
     assert_eq!((&two["request_id"], &two["transport"]), (&json!("r2"), &json!("gateway")));
@@ -158,6 +161,7 @@ async fn decisions_are_listed_newest_first_and_found_by_id_and_as_last() {
         "/api/decisions?limit=0",
         "/api/decisions?limit=1001",
         "/api/decisions?after=x",
+        "/api/decisions?request_id=%zz",
         "/api/decisions?x=1",
     ] {
         assert_eq!(ask(address, "GET", bad, "").await.status, 400, "{bad}");

@@ -29,6 +29,8 @@ pub struct Prefixes {
     pub tree: Tree,
     /// By endpoint, in the order of the fleet.
     pub holdings: Vec<Holding>,
+    /// How the own part of each branch begins; empty where prompts are not to be shown.
+    pub texts: Vec<Option<String>>,
 }
 
 /// What one endpoint is believed to hold.

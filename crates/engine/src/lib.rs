@@ -38,6 +38,6 @@ mod stream;
 mod text;
 
 pub use failures::FailureKind;
-pub use options::{EngineOptions, Mode, OptionsError, ProfileName, parse_duration};
+pub use options::{EngineOptions, Mode, OptionsError, StepModel, deployment, parse_duration};
 pub use runtime::{ConfigError, FakeLoras, FakeMetrics};
 pub use server::{EngineHandle, serve, spawn};

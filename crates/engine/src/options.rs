@@ -10,6 +10,9 @@ use crate::adapters::Adapters;
 use crate::failures::FailureKind;
 use crate::runtime::{FakeMetrics, Runtime, Transfer};
 
+/// Deployment that an engine has when nobody says.
+const DEFAULT_PROFILE: &str = "8b-h100";
+
 /// What the answer is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Mode {
@@ -20,27 +23,50 @@ pub enum Mode {
     Echo,
 }
 
-/// Deployments whose step times are known, or none: then the latency flags rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProfileName {
-    /// Llama-3.1-8B on one H100.
-    #[value(name = "8b-h100")]
-    Llama8bH100,
-    /// Llama-3.1-70B on four H100.
-    #[value(name = "70b-4xh100")]
-    Llama70b4xH100,
-    /// Qwen3-32B on two H100.
-    #[value(name = "qwen3-32b-2xh100")]
-    Qwen32b2xH100,
+/// Step times of a deployment, or none: then the latency flags rule.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum StepModel {
     /// No step model.
-    #[value(name = "none")]
     None,
+    /// That of a deployment.
+    Of(&'static Profile),
 }
 
-impl ProfileName {
-    pub(crate) fn profile(self) -> Option<&'static Profile> {
-        self.to_possible_value().and_then(|value| Profile::named(value.get_name()))
+impl StepModel {
+    /// `none`, a deployment's name, or a file.
+    ///
+    /// # Errors
+    /// As [`deployment`].
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text == "none" { Ok(Self::None) } else { deployment(text).map(Self::Of) }
     }
+
+    pub(crate) fn profile(self) -> Option<&'static Profile> {
+        match self {
+            Self::None => None,
+            Self::Of(profile) => Some(profile),
+        }
+    }
+}
+
+/// A deployment by its name, or one that a JSON file describes. It is kept until the process ends.
+///
+/// # Errors
+/// When there is none of that name, or the file cannot be used.
+pub fn deployment(text: &str) -> Result<&'static Profile, String> {
+    if let Some(known) = Profile::named(text) {
+        return Ok(known);
+    }
+    if !text.ends_with(".json") {
+        return Err(format!("there is no such deployment; there are {}; or write NAME.json for a file", names()));
+    }
+    let bytes = std::fs::read(text).map_err(|e| e.to_string())?;
+    Profile::read(&bytes).map(|own| &*Box::leak(Box::new(own)))
+}
+
+/// All names, for a sentence.
+pub(crate) fn names() -> String {
+    Profile::all().iter().map(|p| p.name).collect::<Vec<_>>().join(", ")
 }
 
 /// Everything that can be set on a simulated engine. Durations are numbers of milliseconds, or have a unit: `250us`, `12.9ms`, `2s`, `1m`.
@@ -77,8 +103,9 @@ pub struct EngineOptions {
     #[arg(long, value_name = "BLOCKS")]
     pub kv_cache_size: Option<u32>,
     /// Step times of a real deployment. Default: 8b-h100, or none when a latency flag is given.
-    #[arg(long, value_enum)]
-    pub profile: Option<ProfileName>,
+    /// A name, `none`, or a JSON file as `profiles/deployments.json` of the source has them.
+    #[arg(long, value_name = "NAME|FILE", value_parser = StepModel::parse)]
+    pub profile: Option<StepModel>,
     /// Sigma of the log-normal noise on each step (with a profile).
     #[arg(long, default_value_t = 0.0, value_name = "SIGMA")]
     pub step_noise: f64,
@@ -256,7 +283,7 @@ impl EngineOptions {
         let profile = match self.profile {
             Some(name) => name.profile(),
             None if timed => None,
-            None => ProfileName::Llama8bH100.profile(),
+            None => Profile::named(DEFAULT_PROFILE),
         };
         let runtime = Runtime {
             latency,
@@ -280,7 +307,7 @@ impl EngineOptions {
             crate::ConfigError::Value { key, problem } => invalid(key, problem),
             other => invalid("fake-metrics", other.to_string()),
         })?;
-        let default_blocks = profile.or(Profile::named("8b-h100")).map_or(1, |p| p.blocks_of(self.block_size));
+        let default_blocks = profile.or(Profile::named(DEFAULT_PROFILE)).map_or(1, |p| p.blocks_of(self.block_size));
         let seed = self.seed.unwrap_or_else(|| {
             std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos() as u64)
         });
@@ -362,10 +389,22 @@ mod tests {
     }
 
     #[test]
+    fn a_deployment_is_a_name_or_a_file() {
+        assert_eq!(deployment("8b-h100").map(|p| p.tensor_parallel), Ok(1));
+        let unknown = deployment("9b").expect_err("unknown");
+        assert!(unknown.contains("70b-4xh100") && unknown.contains("NAME.json"), "{unknown}");
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("mine.json");
+        std::fs::write(&file, r#"{"name": "mine", "hardware": "L40S-48", "model": "Llama-3.1-8B"}"#).expect("written");
+        assert_eq!(deployment(&file.display().to_string()).map(|p| p.name), Ok("mine"));
+        assert!(deployment("nowhere.json").is_err());
+    }
+
+    #[test]
     fn a_latency_flag_switches_the_step_model_off_unless_a_profile_is_named() {
         let timed = EngineOptions { inter_token_latency: Duration::from_millis(5), ..EngineOptions::default() };
         assert!(timed.clone().resolve().expect("valid").1.profile.is_none());
-        let both = EngineOptions { profile: Some(ProfileName::Qwen32b2xH100), ..timed };
+        let both = EngineOptions { profile: StepModel::parse("qwen3-32b-2xh100").ok(), ..timed };
         assert_eq!(both.resolve().expect("valid").0.engine.blocks, 19_300);
     }
 

@@ -7,7 +7,7 @@ use pointsman_sim::{Latency, LatencyCalculator, Profile, Timing};
 use serde_json::{Map, Value, json};
 
 use crate::failures::FailureKind;
-use crate::options::{ProfileName, parse_duration};
+use crate::options::{names, parse_duration};
 
 /// Metrics shown instead of the true ones, so that a demonstration can hold a state still. Counters and histograms stay true.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -270,9 +270,13 @@ fn calculator(value: &Value) -> Result<LatencyCalculator, ConfigError> {
 }
 
 fn profile(value: &Value) -> Result<Option<&'static Profile>, ConfigError> {
-    ProfileName::from_str(text("profile", value)?, false)
-        .map(ProfileName::profile)
-        .map_err(|_| wrong("profile", "must be `8b-h100`, `70b-4xh100`, `qwen3-32b-2xh100` or `none`"))
+    match text("profile", value)? {
+        "none" => Ok(None),
+        name => match Profile::named(name) {
+            Some(known) => Ok(Some(known)),
+            None => Err(wrong("profile", format!("must be `none` or one of {}", names()))),
+        },
+    }
 }
 
 fn failure_kinds(value: &Value) -> Result<Vec<FailureKind>, ConfigError> {

@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::{Method, Request};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;
-use pointsman_engine::{EngineOptions, FakeLoras, FakeMetrics, Mode, ProfileName};
+use pointsman_engine::{EngineOptions, FakeLoras, FakeMetrics, Mode, StepModel};
 use serde_json::json;
 use support::{Server, options, start};
 
@@ -434,7 +434,7 @@ async fn a_profile_takes_the_time_of_its_hardware_and_speed_divides_it() {
     // 4,000 tokens on one H100 need about 128 ms, with 15 ms before the queue and nine more tokens of about 6.8 ms.
     let body = chat("tiny", &words(1, 15_996), 10, "");
     for (speed, least) in [(1.0, 190), (10.0, 19)] {
-        let server = start(EngineOptions { profile: Some(ProfileName::Llama8bH100), speed, ..options() }).await;
+        let server = start(EngineOptions { profile: StepModel::parse("8b-h100").ok(), speed, ..options() }).await;
         server.get("/health").await;
         let start = Instant::now();
         server.post(CHAT, &body).await;

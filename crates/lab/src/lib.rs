@@ -19,7 +19,7 @@ pub mod whatif;
 pub mod workload;
 
 /// When a run begins: zero means "never" to whoever reads a clock.
-pub(crate) const BEGIN: pointsman_core::Nanos = pointsman_core::Nanos(1_000_000_000);
+pub const BEGIN: pointsman_core::Nanos = pointsman_core::Nanos(1_000_000_000);
 
 /// SplitMix64's output function: a bijection that scatters neighbouring numbers.
 pub(crate) fn mix(mut z: u64) -> u64 {

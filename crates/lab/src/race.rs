@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use crate::fleet::{self, FleetOptions};
-use crate::metrics::{Slo, Summary};
+use crate::metrics::{Course, Slo, Summary};
 use crate::policy::{Choice, Unusable};
 use crate::workload::{Spec, Workload};
 
@@ -55,6 +55,8 @@ pub enum Axis {
     Cache,
     /// Milliseconds between two readings of an engine's metrics.
     Scrape,
+    /// Routers in front of the engines.
+    Routers,
 }
 
 impl Axis {
@@ -66,6 +68,7 @@ impl Axis {
             "pods" => Self::Pods,
             "cache" => Self::Cache,
             "scrape" => Self::Scrape,
+            "routers" => Self::Routers,
             _ => return None,
         })
     }
@@ -78,6 +81,7 @@ impl Axis {
             Self::Pods => "pods",
             Self::Cache => "cache",
             Self::Scrape => "scrape",
+            Self::Routers => "routers",
         }
     }
 }
@@ -121,6 +125,8 @@ pub struct Done {
     pub job: Job,
     /// Its figures.
     pub summary: Summary,
+    /// The run over time.
+    pub course: Course,
     /// Engine steps that were simulated.
     pub steps: u64,
     /// Whether it was broken off; its figures are then of what had ended.
@@ -150,6 +156,7 @@ impl Race {
                 Axis::Rate => rate = Some(value),
                 Axis::Pods => fleet.pods = value as usize,
                 Axis::Cache => fleet.cache = value,
+                Axis::Routers => fleet.routers = value as usize,
                 Axis::Scrape => fleet.scrape = std::time::Duration::from_secs_f64(value.clamp(1.0, 1e9) / 1e3),
             }
         }
@@ -166,7 +173,8 @@ impl Race {
         let mut policy = self.choices[job.choice].make(&fleet, crate::mix(job.seed ^ 0x706f_6c69_6379))?;
         let outcome = fleet::run(&fleet, &workload, &mut *policy, job.seed, progress);
         let steps = outcome.engines.iter().map(|e| e.steps).sum();
-        Ok(Done { job, summary: Summary::of(&outcome, fleet.pods, self.slo), steps, cut: outcome.cut })
+        let summary = Summary::of(&outcome, fleet.pods, self.slo);
+        Ok(Done { job, summary, course: outcome.course, steps, cut: outcome.cut })
     }
 
     /// Runs all on this thread.

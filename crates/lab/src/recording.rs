@@ -7,6 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::mix;
+use crate::workload::MOST_TOKENS as MOST;
+
+/// Milliseconds that a recording may span: thirty years.
+const LAST: u64 = 1_000_000_000_000;
 
 /// An endpoint at the moment of a decision.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -75,7 +79,7 @@ impl Recorded {
         let at = u64::try_from(at.as_millisecond()).unwrap_or(0);
         let begin = *begin.get_or_insert(at);
         let outcome = &decision["outcome"];
-        let estimated = decision["prompt_tokens_estimated"].as_u64().unwrap_or(0).min(10_000_000);
+        let estimated = decision["prompt_tokens_estimated"].as_u64().unwrap_or(0).min(MOST);
         let block_tokens = decision["block_tokens"].as_u64().unwrap_or(64).clamp(1, 1 << 20) as u32;
         // Ids count blocks of the estimate, so that is the length that they go with.
         let input_length = estimated.max(1);
@@ -92,7 +96,7 @@ impl Recorded {
         let primary = decision["profiles"].get(0).unwrap_or(&Value::Null);
         let candidates = primary["candidates"].as_array().map_or(&[][..], Vec::as_slice);
         Ok(Self {
-            timestamp: at.saturating_sub(begin),
+            timestamp: at.saturating_sub(begin).min(LAST),
             input_length,
             output_length: outcome["completion_tokens"].as_u64().unwrap_or(1).max(1),
             hash_ids,
@@ -114,7 +118,14 @@ impl Recorded {
         if value.get("profiles").is_some() {
             return Self::of(&value, begin);
         }
-        let recorded: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
+        let mut recorded: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
+        if recorded.input_length > MOST || recorded.output_length > MOST || recorded.timestamp > LAST {
+            return Err(format!("lengths are to be {MOST} tokens at most, times {LAST} milliseconds"));
+        }
+        for seen in &mut recorded.candidates {
+            seen.prefix_match_tokens = seen.prefix_match_tokens.min(recorded.input_length);
+            seen.in_flight = seen.in_flight.min(MOST);
+        }
         if recorded.candidates.is_empty() && recorded.picked.is_empty() {
             return Err("this is no recorded decision: it has no candidates".into());
         }
@@ -172,5 +183,7 @@ mod tests {
         let line = "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 5, \"hash_ids\": [0]}";
         assert!(Recorded::read(line, &mut None).is_err());
         assert!(Recorded::read("{", &mut None).is_err());
+        let far = "{\"timestamp\": 18446744073709551615, \"input_length\": 18446744073709551615, \"picked\": \"a:1\"}";
+        assert!(Recorded::read(far, &mut None).is_err());
     }
 }

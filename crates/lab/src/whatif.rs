@@ -56,7 +56,7 @@ impl WhatIf {
     /// Decides a request again.
     pub fn decide(&mut self, recorded: &Recorded) -> Again {
         self.serial += 1;
-        self.clock.reach(Nanos(BEGIN.0 + recorded.timestamp.saturating_mul(1_000_000)));
+        self.clock.reach(Nanos(BEGIN.0.saturating_add(recorded.timestamp.saturating_mul(1_000_000))));
         let there: Vec<_> = recorded.candidates.iter().filter(|seen| !seen.out).collect();
         for seen in &there {
             if self.pool.fleet.load().at(&seen.address).is_none()

@@ -2,8 +2,10 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
-use pointsman_lab::fleet::{Ended, FleetOptions, Outcome, run};
+use pointsman_lab::BEGIN;
+use pointsman_lab::fleet::{Ended, FleetOptions, Outage, Outcome, Sample, run};
 use pointsman_lab::metrics::{Slo, Summary};
 use pointsman_lab::policy::{BASELINES, Choice};
 use pointsman_lab::race::{Race, Source};
@@ -55,7 +57,7 @@ fn the_same_seed_gives_the_same_bytes() {
         Report::of(&race, &race.run_all().expect("no faults"))
     };
     assert_eq!(report(2).json(), report(2).json());
-    assert_eq!(report(2).html(), report(2).html());
+    assert_eq!(report(2).html("Race"), report(2).html("Race"));
     let workload = small("chat:sessions=12");
     assert_eq!(play(&workload, "default", &fleet, 5), play(&workload, "default", &fleet, 5));
     assert_ne!(play(&workload, "default", &fleet, 5).samples, play(&workload, "default", &fleet, 6).samples);
@@ -130,4 +132,110 @@ fn a_fixed_workload_differs_between_seeds_by_noise_alone() {
     let report = Report::of(&race, &race.run_all().expect("no faults"));
     let completed = report.policies[0].metrics.get("completed");
     assert_eq!((completed.mean, completed.ci), (40.0, Some(0.0)));
+}
+
+fn killed(pods: usize, text: &[&str]) -> FleetOptions {
+    let outages = text.iter().map(|t| Outage::parse(t).expect(t)).collect();
+    FleetOptions { pods, outages, ..FleetOptions::default() }
+}
+
+#[test]
+fn an_engine_that_dies_takes_along_only_the_answers_it_had_begun() {
+    let workload = small("shared-prefix:requests=300,rate=20");
+    for name in BASELINES.iter().map(|b| b.name).chain(["default", "default-epp", "chatbot"]) {
+        let outcome = play(&workload, name, &killed(3, &["1@5"]), 1);
+        assert_eq!(outcome.samples.len(), 300, "{name}");
+        let broken = outcome.samples.iter().filter(|s| s.ended == Ended::Broken);
+        assert!(broken.clone().all(|s| s.pod == 1 && s.arrived < s.first), "{name}");
+        let whole = outcome.samples.iter().filter(|s| s.ended == Ended::Complete).count();
+        assert_eq!(whole + broken.count(), 300, "{name}");
+        let late = |s: &&Sample| s.arrived > BEGIN.plus(Duration::from_secs_f64(5.2));
+        assert!(outcome.samples.iter().filter(late).all(|s| s.pod != 1), "{name}");
+    }
+}
+
+#[test]
+fn an_engine_that_returns_has_an_empty_cache_and_gets_requests_again() {
+    let workload = small("shared-prefix:groups=12,prompts=40,requests=600,rate=20");
+    for name in ["default", "least-request", "prefix-only", "sglang", "consistent-hash"] {
+        let outcome = play(&workload, name, &killed(3, &["0@10..12"]), 1);
+        let away = |s: &&Sample| {
+            let at = s.arrived.since(BEGIN).as_secs_f64();
+            (10.2..12.0).contains(&at)
+        };
+        assert!(outcome.samples.iter().filter(away).all(|s| s.pod != 0), "{name}");
+        let back = |s: &&Sample| s.arrived > BEGIN.plus(Duration::from_secs(12)) && s.pod == 0;
+        let mut after = outcome.samples.iter().filter(back);
+        let first = after.next();
+        // Whoever follows a match goes on where the others' requests went.
+        if !["prefix-only", "sglang"].contains(&name) {
+            assert!(first.is_some_and(|s| s.cached == 0) && after.count() > 20, "{name}: {first:?}");
+        }
+    }
+}
+
+#[test]
+fn without_any_engine_requests_are_refused_until_one_returns() {
+    let workload = small("shared-prefix:requests=100,rate=10");
+    let outcome = play(&workload, "default", &killed(2, &["0@2", "1@3..6"]), 1);
+    let at = |s: &Sample| s.arrived.since(BEGIN).as_secs_f64();
+    for sample in &outcome.samples {
+        match at(sample) {
+            t if (3.2..6.0).contains(&t) => assert_eq!(sample.ended, Ended::Refused, "{sample:?}"),
+            t if t > 6.1 => assert_eq!((sample.ended, sample.pod), (Ended::Complete, 1), "{sample:?}"),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn more_routers_know_less_each() {
+    let workload = small("unique:requests=400,rate=60,question=2000");
+    let wait = |routers, name| {
+        let fleet = FleetOptions { pods: 4, routers, ..FleetOptions::default() };
+        Summary::of(&play(&workload, name, &fleet, 1), 4, Slo::default()).get("ttft_mean")
+    };
+    for name in ["least-request", "default"] {
+        assert!(wait(8, name) > wait(1, name), "{name}: {} {}", wait(8, name), wait(1, name));
+    }
+    assert!((wait(8, "round-robin") / wait(1, "round-robin") - 1.0).abs() < 0.5);
+}
+
+#[test]
+fn a_slow_engine_gets_less_from_who_counts() {
+    let workload = small("unique:requests=400,rate=40");
+    let fleet = FleetOptions { pods: 2, slower: vec![1.0, 3.0], ..FleetOptions::default() };
+    let share = |name| play(&workload, name, &fleet, 1).samples.iter().filter(|s| s.pod == 1).count();
+    assert!(share("default") < 160 && share("round-robin") == 200, "{} {}", share("default"), share("round-robin"));
+}
+
+#[test]
+fn what_warms_up_is_not_counted() {
+    let fleet = FleetOptions::default();
+    let text = "shared-prefix:groups=5,prompts=4,ending=cycle,stages=10x2+10x5";
+    let counted = play(&small(&format!("{text},warm=20")), "default", &fleet, 1);
+    let all = play(&small(text), "default", &fleet, 1);
+    assert_eq!((counted.samples.len(), all.samples.len()), (50, 70));
+    assert_eq!(counted.samples, all.samples[20..]);
+    assert!(counted.seconds < all.seconds && counted.seconds > 4.0, "{} {}", counted.seconds, all.seconds);
+    let none = play(&small(&format!("{text},warm=70")), "default", &fleet, 1);
+    assert!(none.samples.is_empty());
+}
+
+#[test]
+fn prefill_and_decode_engines_may_die_too() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/lab/disagg.yaml");
+    let choice = Choice::document("disagg", std::fs::read(path).expect("in the tree"));
+    let workload = small("unique:requests=200,rate=20,question=3000,output=20");
+    for (dies, back) in [(0, 1), (3, 2)] {
+        let mut fleet = killed(4, &[&format!("{dies}@4..6"), &format!("{back}@7..8")]);
+        fleet.disaggregation.prefill_pods = 2;
+        let mut policy = choice.make(&fleet, 1).expect("no faults");
+        let outcome = run(&fleet, &workload, &mut *policy, 1, &mut |_, _| ControlFlow::Continue(()));
+        assert_eq!(outcome.samples.len(), 200);
+        assert!(outcome.samples.iter().all(|s| s.ended != Ended::Open), "every request ends");
+        let whole = outcome.samples.iter().filter(|s| s.ended == Ended::Complete).count();
+        assert!(whole > 180, "{whole}");
+        assert!(outcome.samples.iter().filter(|s| s.prefill.is_some()).count() > 100);
+    }
 }

@@ -70,7 +70,7 @@ pub(crate) enum Command {
     Record(Record),
     /// Decide recorded requests again, by another configuration
     Whatif(Whatif),
-    /// Look at a trace of requests
+    /// Look at a trace of requests, or make one
     #[command(
         before_help = "Examples:\n  pointsman trace inspect requests.jsonl\n  pointsman trace inspect --json requests.jsonl"
     )]

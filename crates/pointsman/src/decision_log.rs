@@ -235,6 +235,7 @@ mod tests {
             profiles: Box::new([]),
             steps: Steps::default(),
             block_hashes: None,
+            prompt: None,
             shadow: None,
             outcome: Mutex::new(Outcome::default()),
         })

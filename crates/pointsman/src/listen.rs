@@ -24,6 +24,15 @@ pub(crate) fn cannot_listen(address: SocketAddr, flag: &str, error: &std::io::Er
     }
 }
 
+/// Refuses to show prompts to whoever can reach the admin listener from elsewhere.
+pub(crate) fn prompts_stay_here(show: bool, admin: Option<SocketAddr>, token: Option<&str>) -> Result<(), Failure> {
+    match admin.filter(|admin| show && !admin.ip().is_loopback() && token.is_none()) {
+        None => Ok(()),
+        Some(admin) => Err(Failure::usage(format!("--show-prompts: anybody could read prompts at {admin}"))
+            .next("set --admin-token, or let --admin-listen be a loopback address")),
+    }
+}
+
 /// Waits for SIGTERM or SIGINT.
 pub(crate) async fn stop_signal() {
     match (signal(SignalKind::terminate()), signal(SignalKind::interrupt())) {

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use pointsman_core::{ErrorCode, Nanos, Refusal, xxh64};
 use pointsman_fleet::Snapshot;
-use pointsman_scheduling::record::{Decision, Outcome, ProfileRecord, Shadowed, Signals, Steps};
+use pointsman_scheduling::record::{Decision, Outcome, ProfileRecord, PromptText, Shadowed, Signals, Steps};
 use pointsman_scheduling::{Candidate, Cycle, Facts, PrefixMatch, Scheduled, Scope, StagePick};
 use pointsman_wire::body::{Api, splice};
 use std::cell::RefCell;
@@ -167,7 +167,7 @@ fn schedule(
     let pool = &reading.pool;
     let now = located.now;
     let compiled = &reading.active.compiled;
-    let Understood { resolved: Resolved { request, stream, rewrite }, mut facts, series, joined } = understood;
+    let Understood { resolved: Resolved { request, stream, rewrite, text }, mut facts, series, joined } = understood;
     let tokens = request.prompt_tokens();
     let blocks: usize = request.prompts.iter().map(|p| p.contents.len()).sum();
     let sketch = |steps| Sketch {
@@ -274,6 +274,10 @@ fn schedule(
         None => Arc::from(&reading.chunks[..]),
     };
     let hashes = pool.record_block_hashes.then(|| salted(&facts));
+    let prompt = text.map(|text| {
+        let chain = facts.chains.first().map_or(&[][..], Vec::as_slice).into();
+        Box::new(PromptText { bytes: text.bytes.into(), block_bytes: text.block_bytes, chain })
+    });
     let places: Vec<u32> = located.candidates.iter().map(|c| c.index).collect();
     let endpoint = &fleet.endpoints[places[run.picked[0] as usize] as usize];
     let others: Vec<StagePick> = answer
@@ -328,7 +332,8 @@ fn schedule(
         blocks: blocks as u32,
         steps,
     };
-    let decision = record(pool, sketch, fleet, profiles, Beside { block_hashes: hashes, shadow: shadowed }, outcome);
+    let beside = Beside { block_hashes: hashes, prompt, shadow: shadowed };
+    let decision = record(pool, sketch, fleet, profiles, beside, outcome);
     if reading.has_body() {
         pool.metrics.processed(laps.then.since(reading.head.received));
     }
@@ -373,6 +378,7 @@ fn salted(facts: &Facts) -> Box<[u64]> {
 #[derive(Default)]
 struct Beside {
     block_hashes: Option<Box<[u64]>>,
+    prompt: Option<Box<PromptText>>,
     shadow: Option<Box<Shadowed>>,
 }
 
@@ -402,6 +408,7 @@ fn record(
         profiles,
         steps: sketch.steps,
         block_hashes: beside.block_hashes,
+        prompt: beside.prompt,
         shadow: beside.shadow,
         outcome: Mutex::new(outcome),
     });

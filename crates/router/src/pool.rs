@@ -30,6 +30,8 @@ pub struct PoolOptions {
     pub record_bytes: usize,
     /// Whether records hold the (salted) block hashes of prompts.
     pub record_block_hashes: bool,
+    /// Whether records hold how prompts begin, 4 KiB of each.
+    pub show_prompts: bool,
     /// Age at which an engine's gauges count as unknown; zero keeps them for ever.
     pub stale_after: Duration,
     /// Whether metrics are exported under their deprecated names too.
@@ -50,6 +52,7 @@ impl Default for PoolOptions {
             states: Arc::default(),
             record_bytes: 8 << 20,
             record_block_hashes: false,
+            show_prompts: false,
             stale_after: Duration::from_secs(2),
             old_metric_names: true,
             tracer: None,
@@ -86,6 +89,8 @@ pub struct Pool {
     pub(crate) ids: DecisionIds,
     pub(crate) stale_after: Duration,
     pub(crate) record_block_hashes: bool,
+    /// Whether records hold how prompts begin.
+    pub show_prompts: bool,
     pub(crate) tracer: Option<Arc<Tracer>>,
     pub(crate) timer: Option<Arc<dyn Timer>>,
     /// Who posts what is to be rendered.
@@ -120,6 +125,7 @@ impl Pool {
             ids: DecisionIds::default(),
             stale_after: options.stale_after,
             record_block_hashes: options.record_block_hashes,
+            show_prompts: options.show_prompts,
             tracer: options.tracer,
             timer: options.timer,
             render: options.render,

@@ -119,6 +119,9 @@ impl Reading {
         let Some(Ahead { known: Known::Body(Ok(Some(parsed))), .. }) = self.ahead.as_deref_mut() else { return };
         if let Ok(rendered) = rendered {
             (parsed.prompts, parsed.features) = (rendered.prompts, rendered.features);
+            if let Some(text) = &mut parsed.text {
+                text.block_bytes = 0;
+            }
             self.block_tokens = blocks.tokens;
         }
     }

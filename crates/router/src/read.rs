@@ -20,6 +20,8 @@ use std::sync::Arc;
 
 /// Most bytes that a compressed request is inflated to for looking into it.
 const MAX_INFLATED: usize = 32 << 20;
+/// Bytes of a prompt that are kept where prompts are to be shown.
+const SHOWN: usize = 4 << 10;
 
 /// A request whose body is arriving.
 pub struct Reading {
@@ -74,10 +76,11 @@ impl Reading {
             Api::Chat | Api::VertexChat => video_hints(&head.headers, compiled.estimate.clone()),
             _ => compiled.estimate.clone(),
         };
+        let keep = if pool.show_prompts { SHOWN } else { 0 };
         let reader = (api.is_read() && coding != Coding::Other).then(|| {
             Box::new(BodyReader::new(
                 api,
-                ReadOptions { block_tokens: blocks.tokens as usize, max_blocks: blocks.most, estimate },
+                ReadOptions { block_tokens: blocks.tokens as usize, max_blocks: blocks.most, estimate, keep },
             ))
         });
         let trace = pool.tracer.as_ref().map(|tracer| Trace::begin(tracer, &head, &pool.clock));

@@ -6,7 +6,7 @@ use pointsman_core::{ErrorCode, Nanos, Refusal, headers, xxh64};
 use pointsman_fleet::{Endpoint, Snapshot};
 use pointsman_scheduling::record::Reason;
 use pointsman_scheduling::{Candidate, MediaItem, PromptBlocks, Request};
-use pointsman_wire::body::{Api, Feature, ParsedBody};
+use pointsman_wire::body::{Api, Feature, ParsedBody, PromptText};
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +18,8 @@ pub(crate) struct Resolved {
     pub(crate) stream: bool,
     /// How the body comes to name the target model, when it names another or none.
     pub(crate) rewrite: Option<Rewrite>,
+    /// How the prompt begins, where that is kept.
+    pub(crate) text: Option<PromptText>,
 }
 
 /// How a body comes to name another model.
@@ -74,7 +76,7 @@ pub(crate) fn resolve(reading: &Reading, parsed: Option<ParsedBody>) -> Result<R
         received: head.received,
         timed: false,
     };
-    Ok(Resolved { request, stream: parsed.stream, rewrite: rewritten })
+    Ok(Resolved { request, stream: parsed.stream, rewrite: rewritten, text: parsed.text })
 }
 
 /// The items of a request, each once, in order.

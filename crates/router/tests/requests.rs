@@ -9,13 +9,13 @@ use pointsman_config::Faults;
 use pointsman_core::{Clock, EndpointName};
 use pointsman_fleet::Condition;
 use pointsman_plugins::{CompileOptions, DefaultProfile, LearnedStates, compile};
-use pointsman_router::{Refused, RequestHead, Routed};
+use pointsman_router::{PoolOptions, Refused, RequestHead, Routed};
 use pointsman_scheduling::Termination;
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use support::bench::{bench, prompt, served};
+use support::bench::{bench, bench_with, prompt, served};
 
 #[test]
 fn br_49_cold_requests_to_equal_endpoints_are_spread() {
@@ -63,6 +63,22 @@ fn a_conversation_stays_where_its_prefix_is_and_the_match_grows() {
         routed.finish(Termination::Natural, None);
         text.push_str(&prompt(turn + 50));
     }
+}
+
+#[test]
+fn how_a_prompt_begins_is_on_record_only_where_that_was_asked_for() {
+    let silent = bench(&["a"], DefaultProfile::Serve, "");
+    assert_eq!(silent.prompt(&prompt(1)).expect("routed").decision().prompt, None);
+    let bench = bench_with(&["a"], DefaultProfile::Serve, "", |options| PoolOptions { show_prompts: true, ..options });
+    let text: String = (0..3_000).map(|n| format!("{n:03}")).collect();
+    let decision = Arc::clone(bench.prompt(&text).expect("routed").decision());
+    let kept = decision.prompt.as_deref().expect("it is kept");
+    assert_eq!((kept.bytes.len(), &*kept.text()), (4_096, &text[..4_096]));
+    assert_eq!(kept.chain.len(), text.len().div_ceil(kept.block_bytes));
+    assert_eq!(kept.of_blocks(2, 30).as_deref(), Some(&text[2 * kept.block_bytes..][..30]));
+    assert_eq!(kept.of_blocks(4_096 / kept.block_bytes, 30), None);
+    let ids = bench.send(&[], "{\"model\":\"m\",\"prompt\":[1,2,3]}").expect("routed");
+    assert_eq!(ids.decision().prompt, None);
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl StepCosts {
     #[must_use]
     pub fn new(hardware: &Hardware, model: &Model, tensor_parallel: u32, fit: &Fit) -> Self {
         let tp = f64::from(tensor_parallel.max(1));
-        let flops = tp * hardware.flops;
+        let flops = tp * hardware.flops * model.flops_factor;
         let bandwidth = tp * hardware.bandwidth;
         let layers = f64::from(model.layers);
         let collectives = if tensor_parallel > 1 { 2.0 * fit.all_reduce } else { 0.0 };

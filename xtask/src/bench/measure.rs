@@ -229,7 +229,7 @@ fn scripts(kind: Kind) -> Vec<Script> {
 }
 
 /// Counters at a moment.
-struct Counters {
+pub(super) struct Counters {
     at: Instant,
     cpu: Duration,
     waiting: Duration,
@@ -238,7 +238,7 @@ struct Counters {
 }
 
 /// What was used between two moments.
-struct Used {
+pub(super) struct Used {
     wall: Duration,
     cpu: Duration,
     waiting: Duration,
@@ -247,13 +247,15 @@ struct Used {
 }
 
 impl Counters {
-    fn read(bench: &Bench, subject: &Subject) -> Result<Self> {
+    /// Reads them.
+    pub(super) fn read(bench: &Bench, subject: &Subject) -> Result<Self> {
         let generator = machine::processor_time(std::process::id())?;
         let (cpu, waiting) = (subject.processor_time()?, machine::waiting_time(subject.id())?);
         Ok(Self { at: Instant::now(), cpu, waiting, generator, pages: bench.engines.pages() })
     }
 
-    fn since(&self, bench: &Bench, subject: &Subject) -> Result<Used> {
+    /// What was used since they were read.
+    pub(super) fn since(&self, bench: &Bench, subject: &Subject) -> Result<Used> {
         let now = Self::read(bench, subject)?;
         Ok(Used {
             wall: now.at - self.at,
@@ -266,11 +268,13 @@ impl Counters {
 }
 
 impl Used {
-    fn cores(&self) -> f64 {
+    /// Processors, on average.
+    pub(super) fn cores(&self) -> f64 {
         self.cpu.as_secs_f64() / self.wall.as_secs_f64()
     }
 
-    fn waited(&self) -> f64 {
+    /// Share of the time for which a thread was ready and had no processor.
+    pub(super) fn waited(&self) -> f64 {
         self.waiting.as_secs_f64() / self.wall.as_secs_f64()
     }
 }

@@ -6,12 +6,18 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 
+use bytes::Bytes;
+
+use crate::client::Client;
+use crate::completion::complete;
 use crate::process::{Process, free_port};
 use crate::report::{Tally, check};
 use crate::{tools, workspace};
 
 /// For anything to be seen.
 const PATIENCE: Duration = Duration::from_secs(15);
+
+const PROMPT: &[u8] = br#"{"model":"demo","prompt":"Which way?","max_tokens":4}"#;
 
 /// Runs it.
 pub(super) async fn run(binary: &Path, tally: &mut Tally) -> Result<()> {
@@ -28,6 +34,7 @@ pub(super) async fn run(binary: &Path, tally: &mut Tally) -> Result<()> {
         Process::start(name, &folder, &mut command)
     };
     let mut server = serve("server")?;
+    let (client, url) = (Client::new(), format!("http://{gateway}/v1/completions"));
     for (width, height) in [(80, 24), (200, 60)] {
         let what = |text: &str| format!("top at {width}x{height} {text}");
         let terminal = Terminal::open(binary, &admin, width, height)?;
@@ -42,6 +49,11 @@ pub(super) async fn run(binary: &Path, tally: &mut Tally) -> Result<()> {
         check(tally, terminal.text()?.contains("not ready"), what("keeps what it saw"));
         server = serve("server again")?;
         check(tally, terminal.shows("5 of 6 ready").await, what("finds it again"));
+        let answer = complete(&client, &url, Bytes::from_static(PROMPT), PATIENCE).await;
+        // A wide terminal has room for the id, any for the endpoint and the status.
+        let shown = if width > 100 { answer.decision } else { answer.endpoint };
+        let row = terminal.shows_row(&[&shown, "200"]).await;
+        check(tally, row && !shown.is_empty(), what("shows what the new server decided"));
         terminal.press("q")?;
         check(tally, terminal.shows("ended 0").await, what("ends with q"));
     }
@@ -75,9 +87,15 @@ impl Terminal {
     }
 
     async fn shows(&self, text: &str) -> bool {
+        self.shows_row(&[text]).await
+    }
+
+    /// Waits for a line with all of these words.
+    async fn shows_row(&self, words: &[&str]) -> bool {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
-            if self.text().is_ok_and(|shown| shown.contains(text)) {
+            let text = self.text().unwrap_or_default();
+            if text.lines().any(|line| words.iter().all(|word| line.contains(word))) {
                 return true;
             }
             tokio::time::sleep(Duration::from_millis(100)).await;

@@ -57,13 +57,8 @@ impl Policy {
             Self::Go => GO,
             Self::Random => RANDOM,
         };
-        let path = folder.join(format!("{}.yaml", self.file_name()));
+        let path = folder.join(format!("{}.yaml", self.name().replace(' ', "-")));
         std::fs::write(&path, document).with_context(|| format!("cannot write {}", path.display()))?;
         Ok(Some(path))
-    }
-
-    /// Its name without spaces.
-    pub(crate) fn file_name(self) -> String {
-        self.name().replace(' ', "-")
     }
 }

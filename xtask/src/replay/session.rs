@@ -21,46 +21,52 @@ use crate::process::free_port;
 /// The served model's name.
 pub(crate) const MODEL: &str = "demo";
 
-/// Engines of the pool.
-const ENGINES: usize = 8;
-
 /// Simulated time that a request may take from arrival to end; the pool is far from that long a queue.
 const DEADLINE: Duration = Duration::from_secs(1_800);
 
-/// Runs the slice under one policy.
-pub(crate) async fn run(
-    client: &Client,
-    binary: &Path,
-    folder: &Path,
-    policy: Policy,
-    arrivals: &[Arrival],
-    speed: f64,
-) -> Result<Summary> {
-    let speed_flag = speed.to_string();
-    // 8B parameters on one H100: 27,280 blocks of 16 tokens fit beside the weights.
-    let flags = [
-        ["--model", MODEL],
-        ["--profile", "8b-h100"],
-        ["--max-num-seqs", "256"],
-        ["--kv-cache-size", "27280"],
-        ["--block-size", "16"],
-        ["--max-model-len", "262144"],
-        ["--speed", &speed_flag],
-    ];
-    let mut engines = Vec::with_capacity(ENGINES);
-    for at in 0..ENGINES {
-        let name = format!("{}-engine-{at}", policy.file_name());
-        engines.push(Engine::start(binary, folder, &name, free_port()?, flags.as_flattened())?);
+/// What all turns have in common.
+pub(crate) struct Stage<'a> {
+    /// The binary under test.
+    pub(crate) binary: &'a Path,
+    /// Where logs go.
+    pub(crate) folder: &'a Path,
+    /// Engines of the pool.
+    pub(crate) engines: usize,
+    /// Flags of each beside model, seed and speed.
+    pub(crate) flags: &'a [[&'a str; 2]],
+    /// How many times faster than real time it all runs.
+    pub(crate) speed: f64,
+}
+
+impl Stage<'_> {
+    /// Plays all requests under one policy; the turn is called `name`.
+    pub(crate) async fn play(
+        &self,
+        client: &Client,
+        name: &str,
+        policy: Policy,
+        arrivals: &[Arrival],
+    ) -> Result<Summary> {
+        let speed = self.speed.to_string();
+        let name_of_files = name.replace(' ', "-");
+        let mut engines = Vec::with_capacity(self.engines);
+        for at in 0..self.engines {
+            let seed = at.to_string();
+            let own = [["--model", MODEL], ["--speed", &speed], ["--seed", &seed]];
+            let flags = [&own, self.flags].concat();
+            let engine = format!("{name_of_files}-engine-{at}");
+            engines.push(Engine::start(self.binary, self.folder, &engine, free_port()?, flags.as_flattened())?);
+        }
+        for engine in &mut engines {
+            engine.ready(client).await?;
+        }
+        let addresses: Vec<SocketAddr> = engines.iter().map(|engine| engine.address).collect();
+        let config = policy.config(self.folder)?;
+        let serve = format!("{name_of_files}-serve");
+        let gateway = Gateway::start(client, self.binary, self.folder, &serve, &addresses, config.as_deref()).await?;
+        let samples = send_all(client, &Arc::new(gateway), arrivals, self.speed, name).await;
+        Ok(Summary::of(name, &addresses, &samples))
     }
-    for engine in &mut engines {
-        engine.ready(client).await?;
-    }
-    let addresses: Vec<SocketAddr> = engines.iter().map(|engine| engine.address).collect();
-    let config = policy.config(folder)?;
-    let name = format!("{}-serve", policy.file_name());
-    let gateway = Arc::new(Gateway::start(client, binary, folder, &name, &addresses, config.as_deref()).await?);
-    let samples = send_all(client, &gateway, arrivals, speed, policy.name()).await;
-    Ok(Summary::of(policy.name(), &addresses, &samples))
 }
 
 /// Sends every request at its time and waits for all answers.
@@ -69,12 +75,12 @@ async fn send_all(
     gateway: &Arc<Gateway>,
     arrivals: &[Arrival],
     speed: f64,
-    name: &'static str,
+    name: &str,
 ) -> Vec<Sample> {
     let bar = ProgressBar::new(arrivals.len() as u64);
     let template = "{msg:<14} [{bar:30}] {pos}/{len} answered, {eta} left";
     bar.set_style(ProgressStyle::with_template(template).expect("a fixed template").progress_chars("=> "));
-    bar.set_message(name);
+    bar.set_message(name.to_owned());
     let mut running = JoinSet::new();
     let mut samples = Vec::with_capacity(arrivals.len());
     let start = Instant::now();
@@ -82,7 +88,7 @@ async fn send_all(
     for arrival in arrivals {
         // Made before its time comes, so that making it delays nobody.
         let body = arrival.body();
-        let due = start + Duration::from_secs_f64(arrival.timestamp as f64 / 1e3 / speed);
+        let due = start + Duration::from_secs_f64(arrival.timestamp / 1e3 / speed);
         loop {
             tokio::select! {
                 biased;

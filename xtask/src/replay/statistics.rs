@@ -27,12 +27,15 @@ policy           answered   TTFT mean      p50       p95   cache hit   cached: p
 
 /// A row of the table.
 pub(crate) struct Summary {
-    name: &'static str,
+    name: String,
     answered: usize,
-    mean: f64,
+    /// Simulated seconds to the first token, mean.
+    pub(crate) mean: f64,
     p50: f64,
-    p95: f64,
-    hit_share: f64,
+    /// Their 95th percentile.
+    pub(crate) p95: f64,
+    /// Share of prompt tokens found in the engines' caches.
+    pub(crate) hit_share: f64,
     predicted: u64,
     actual: u64,
     unrecorded: usize,
@@ -43,7 +46,7 @@ pub(crate) struct Summary {
 
 impl Summary {
     /// Sums samples up. Times and shares are those of complete answers only.
-    pub(crate) fn of(name: &'static str, engines: &[SocketAddr], samples: &[Sample]) -> Self {
+    pub(crate) fn of(name: &str, engines: &[SocketAddr], samples: &[Sample]) -> Self {
         let answered: Vec<&Sample> = samples.iter().filter(|sample| sample.failure.is_none()).collect();
         let mut times: Vec<f64> = answered.iter().map(|sample| sample.ttft).collect();
         times.sort_unstable_by(f64::total_cmp);
@@ -54,7 +57,7 @@ impl Summary {
         let prompt: u64 = answered.iter().map(|sample| sample.usage.prompt).sum();
         let actual: u64 = answered.iter().map(|sample| sample.usage.cached).sum();
         Self {
-            name,
+            name: name.to_owned(),
             answered: answered.len(),
             mean: times.iter().sum::<f64>() / times.len().max(1) as f64,
             p50: quantile(&times, 0.50),

@@ -1,10 +1,11 @@
 //! Reading a Mooncake trace and giving its requests a text.
 //!
-//! The trace holds no text, only one id per block of 512 prompt tokens: equal ids mean equal content after equal content.
+//! The trace holds no text, only one id per block of prompt tokens: equal ids mean equal content after equal content.
 //! A text that is a pure function of the ids therefore shares exactly the prefixes that the original prompts shared.
 
 use std::fs::File;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
@@ -16,7 +17,7 @@ use serde_json::json;
 use crate::text::prose;
 use crate::workspace;
 
-/// Prompt tokens per id.
+/// Prompt tokens per id where a line does not say.
 const BLOCK_TOKENS: u64 = 512;
 
 /// Bytes of text per token, which is how router and simulated engine both estimate.
@@ -32,22 +33,29 @@ pub(crate) enum Trace {
 }
 
 /// One request of a trace.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 pub(crate) struct Arrival {
     /// Milliseconds since the beginning of the trace.
-    pub(crate) timestamp: u64,
+    pub(crate) timestamp: f64,
     /// Prompt tokens.
     pub(crate) input_length: u64,
     /// Tokens to generate.
     pub(crate) output_length: u64,
-    /// One id per block of 512 prompt tokens.
+    /// One id per block of prompt tokens.
     pub(crate) hash_ids: Vec<u64>,
+    /// Tokens of a block.
+    #[serde(default = "block_tokens")]
+    block_tokens: u64,
+}
+
+fn block_tokens() -> u64 {
+    BLOCK_TOKENS
 }
 
 impl Arrival {
-    /// The prompt: 2,048 bytes per block, the last one cut to the prompt's length.
+    /// The prompt: four bytes per token, the last block cut to the prompt's length.
     pub(crate) fn prompt(&self) -> String {
-        let block = (BLOCK_TOKENS * TOKEN_BYTES) as usize;
+        let block = (self.block_tokens * TOKEN_BYTES) as usize;
         let mut left = usize::try_from(self.input_length * TOKEN_BYTES).expect("the prompt fits into memory");
         let mut text = String::with_capacity(left);
         for id in &self.hash_ids {
@@ -71,15 +79,23 @@ impl Arrival {
     }
 }
 
-/// The first `limit` requests of a trace.
-pub(crate) fn read(trace: Trace, limit: usize) -> Result<Vec<Arrival>> {
-    let name = match trace {
-        Trace::Conversation => "conversation_trace.jsonl.gz",
-        Trace::Synthetic => "synthetic_trace.jsonl.gz",
-    };
-    let path = workspace::root().join("testdata/mooncake").join(name);
-    let file = File::open(&path).with_context(|| format!("cannot read {}", path.display()))?;
-    BufReader::new(GzDecoder::new(file))
+impl Trace {
+    /// Its file.
+    pub(crate) fn path(self) -> PathBuf {
+        let name = match self {
+            Self::Conversation => "conversation_trace.jsonl.gz",
+            Self::Synthetic => "synthetic_trace.jsonl.gz",
+        };
+        workspace::root().join("testdata/mooncake").join(name)
+    }
+}
+
+/// The first `limit` requests of a trace, packed with gzip or not.
+pub(crate) fn read(path: &Path, limit: usize) -> Result<Vec<Arrival>> {
+    let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let packed = path.extension().is_some_and(|extension| extension == "gz");
+    let input: Box<dyn Read> = if packed { Box::new(GzDecoder::new(file)) } else { Box::new(file) };
+    BufReader::new(input)
         .lines()
         .take(limit)
         .enumerate()
@@ -97,7 +113,7 @@ mod tests {
     #[test]
     fn both_traces_are_read_whole_and_their_blocks_cover_their_prompts() {
         for (trace, requests) in [(Trace::Conversation, 12_031), (Trace::Synthetic, 3_993)] {
-            let arrivals = read(trace, usize::MAX).unwrap();
+            let arrivals = read(&trace.path(), usize::MAX).unwrap();
             assert_eq!(arrivals.len(), requests);
             for arrival in &arrivals {
                 assert_eq!(arrival.hash_ids.len() as u64, arrival.input_length.div_ceil(BLOCK_TOKENS));
@@ -107,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_prompt_has_four_bytes_per_token_and_shares_what_its_ids_share() {
-        let arrivals = read(Trace::Conversation, 60).unwrap();
+        let arrivals = read(&Trace::Conversation.path(), 60).unwrap();
         for arrival in &arrivals {
             assert_eq!(arrival.prompt().len() as u64, arrival.input_length * 4);
         }

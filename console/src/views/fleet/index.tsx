@@ -6,8 +6,9 @@ import { ago, clean, int, percent } from "../../format";
 import { Meter } from "../../parts/Meter";
 import { Spark } from "../../parts/Spark";
 import { Th } from "../../parts/Th";
-import { place, setQuery } from "../../router";
+import { address, place, setQuery } from "../../router";
 import { endpoints, histories } from "../../store";
+import { Why } from "./Why";
 
 const PAGE = 50;
 const SORTS = { joined: "order of joining", waiting: "most waiting", kv: "fullest KV cache", inflight: "most in flight", name: "name" };
@@ -115,6 +116,7 @@ export function FleetView() {
           </table>
         </div>
       </section>
+      {place.value.id && shown[0] && <Why e={shown[0]} />}
     </div>
   );
 }
@@ -127,7 +129,9 @@ function Row({ e, drain }: { e: Endpoint; drain: (e: Endpoint) => void }) {
   return (
     <tr data-address={e.address}>
       <th scope="row">
-        {name}
+        <a href={address("fleet", e.address)} title={`Why does ${name} get what it gets?`}>
+          {name}
+        </a>
         <div class="small quiet mono">{clean(e.address, 60)}</div>
       </th>
       <td>

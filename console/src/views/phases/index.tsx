@@ -143,7 +143,8 @@ function Figure({ label, value, note }: { label: string; value: string; note: st
 function Running({ config }: { config: Config | null }) {
   const plugins = (config?.config.plugins ?? []) as { [key: string]: Json }[];
   const deciders = plugins.filter((p) => /-decider$|disagg-profile-handler|pd-profile-handler/.test(String(p.type)));
-  const staged = decisions.value.filter((d) => d.profiles.length > 1 || d.profiles.some((p) => p.name === "prefill")).slice(0, 30);
+  const decided = decisions.value.filter((d) => d.profiles.length > 0);
+  const apart = decided.filter((d) => d.profiles.filter((p) => p.picked.length).length > 1).length;
   return (
     <section class="panel">
       <h2>In this process</h2>
@@ -163,18 +164,21 @@ function Running({ config }: { config: Config | null }) {
         {deciders.length > 0 && (
           <div class="scroll" tabIndex={0} role="region" aria-label="Decisions by phase">
             <table id="phases">
-              <caption>{staged.length ? "The newest decisions with more than one phase." : "None of the decisions held here had a second phase."}</caption>
+              <caption>
+                {int(apart)} of the last {int(decided.length)} decisions took more than one engine.
+              </caption>
               <thead>
                 <tr>
                   <Th>Decision</Th>
                   <Th num>Prompt</Th>
+                  <Th num>Held where it decodes</Th>
                   <Th>Phases</Th>
                   <Th num>Decided in</Th>
                   <Th num>TTFT</Th>
                 </tr>
               </thead>
               <tbody>
-                {staged.map((d) => (
+                {decided.slice(0, 30).map((d) => (
                   <tr key={d.id}>
                     <th scope="row">
                       <a class="mono" href={address("pipeline", d.id)}>
@@ -182,6 +186,7 @@ function Running({ config }: { config: Config | null }) {
                       </a>
                     </th>
                     <td class="num">{int(d.prompt_tokens_estimated)} tokens</td>
+                    <td class="num">{int(d.outcome.cached_tokens_predicted)} tokens</td>
                     <td>{d.profiles.map((p) => `${clean(p.name, 20)}: ${clean(p.picked[0] ?? "nobody", 30)}`).join(", ")}</td>
                     <td class="num">{micros(d.steps_us.total)}</td>
                     <td class="num">{millis(d.outcome.ttft_ms)}</td>

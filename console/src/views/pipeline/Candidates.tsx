@@ -1,11 +1,12 @@
 // The candidates of one profile: raw and weighted scores, what was known of each, who was dropped and why.
-import type { Candidate, Decision, Profile } from "../../api/types";
+import type { Candidate, Profile } from "../../api/types";
 import { Meter } from "../../parts/Meter";
 import { Th } from "../../parts/Th";
 import { clean, fixed, int, percent, short } from "../../format";
 import { address } from "../../router";
+import { added } from "./pick";
 
-export function Candidates({ profile, decision }: { profile: Profile; decision: Decision }) {
+export function Candidates({ profile, tokens }: { profile: Profile; tokens: number }) {
   const scorers = Object.entries(profile.candidates.find((c) => c.total !== null)?.scores ?? {}).map(([name, s]) => ({ name, weight: s.weight }));
   const place = (c: Candidate) => (profile.picked.includes(c.endpoint) ? Infinity : (c.total ?? -Infinity));
   const rows = [...profile.candidates].sort((a, b) => place(b) - place(a));
@@ -35,7 +36,7 @@ export function Candidates({ profile, decision }: { profile: Profile; decision: 
           </thead>
           <tbody>
             {rows.map((c) => (
-              <Row key={c.address} candidate={c} profile={profile} scorers={scorers} decision={decision} />
+              <Row key={c.address} candidate={c} profile={profile} scorers={scorers} tokens={tokens} />
             ))}
           </tbody>
         </table>
@@ -44,7 +45,7 @@ export function Candidates({ profile, decision }: { profile: Profile; decision: 
   );
 }
 
-function Row({ candidate: c, profile, scorers, decision }: { candidate: Candidate; profile: Profile; scorers: { name: string }[]; decision: Decision }) {
+function Row({ candidate: c, profile, scorers, tokens }: { candidate: Candidate; profile: Profile; scorers: { name: string }[]; tokens: number }) {
   const picked = profile.picked[0] === c.endpoint;
   const name = (
     <th scope="row">
@@ -65,7 +66,6 @@ function Row({ candidate: c, profile, scorers, decision }: { candidate: Candidat
       </tr>
     );
   }
-  const total = decision.prompt_tokens_estimated;
   return (
     <tr class={picked ? "pick" : undefined}>
       {name}
@@ -75,7 +75,7 @@ function Row({ candidate: c, profile, scorers, decision }: { candidate: Candidat
           <td class="num" key={name}>
             {s ? (
               <>
-                <span class="quiet">{fixed(s.raw, 2)}</span> {fixed(Math.max(0, Math.min(1, s.raw)) * s.weight, 3)}
+                <span class="quiet">{fixed(s.raw, 2)}</span> {fixed(added(s), 3)}
               </>
             ) : (
               "-"
@@ -88,7 +88,7 @@ function Row({ candidate: c, profile, scorers, decision }: { candidate: Candidat
       </td>
       <td class="num">
         {int(c.prefix_match_tokens)}
-        {total > 0 && c.prefix_match_tokens > 0 && <span class="small quiet"> {percent(Math.min(1, c.prefix_match_tokens / total))}</span>}
+        {tokens > 0 && c.prefix_match_tokens > 0 && <span class="small quiet"> {percent(Math.min(1, c.prefix_match_tokens / tokens))}</span>}
       </td>
       <td class="num">{int(c.signals.waiting)}</td>
       <td class="num">{int(c.signals.running)}</td>

@@ -32,6 +32,14 @@ export function Facts({ decision: d }: { decision: Decision }) {
             </>
           ))}
         </dl>
+        {d.prompt_text !== undefined && (
+          <>
+            <h3>How the prompt begins</h3>
+            <pre class="doc prompt" id="prompt" tabIndex={0} aria-label="Beginning of the prompt">
+              {clean(d.prompt_text, 4_096)}
+            </pre>
+          </>
+        )}
       </div>
     </section>
   );

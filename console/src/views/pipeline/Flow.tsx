@@ -2,6 +2,9 @@
 import type { ComponentChildren } from "preact";
 import type { Decision } from "../../api/types";
 import { clean, fixed, int, micros, millis, short } from "../../format";
+import { added, why } from "./pick";
+
+const STEPS = ["read", "resolve", "gather", "schedule", "send"];
 
 export function Flow({ decision: d }: { decision: Decision }) {
   return (
@@ -11,10 +14,16 @@ export function Flow({ decision: d }: { decision: Decision }) {
           Decision <span class="mono">{d.id}</span>
         </h2>
         <span class="quiet small">
-          decided in {micros(d.steps_us.total)}: read {micros(d.steps_us.read)}, resolve {micros(d.steps_us.resolve)}, gather{" "}
-          {micros(d.steps_us.gather)}, schedule {micros(d.steps_us.schedule)}, send {micros(d.steps_us.send)}
+          decided in {micros(d.steps_us.total)}: {STEPS.map((s) => `${s} ${micros(d.steps_us[s])}`).join(", ")}
+          {(d.steps_us.wait ?? 0) > 0 && `; held back for ${micros(d.steps_us.wait)} before`}
         </span>
       </header>
+      {d.profiles.map((p) => (
+        <p class="why" key={p.name}>
+          {d.profiles.length > 1 && <b>{clean(p.name, 20)}: </b>}
+          {why(p)}
+        </p>
+      ))}
       <ol class="flow" tabIndex={0} aria-label="Steps">
         <Step title="Arrival">
           <b>{clean(d.model, 40) || "no model"}</b>
@@ -37,10 +46,10 @@ export function Flow({ decision: d }: { decision: Decision }) {
             ...scores.map(([name, score]) => (
               <Step key={`${p.name} ${name}`} title={`${clean(short(name), 30)} x${score.weight}`}>
                 <b>{fixed(score.raw, 2)}</b>
-                <span class="small">adds {fixed(Math.max(0, Math.min(1, score.raw)) * score.weight, 3)}</span>
+                <span class="small">adds {fixed(added(score), 3)}</span>
               </Step>
             )),
-            <Step key={`${p.name} sum`} title="Weighted sum">
+            <Step key={`${p.name} sum`} title={`Weighted sum${of}`}>
               <b>{fixed(pick?.total, 3)}</b>
               <span class="small">{p.ties.length > 1 ? `${p.ties.length} tied` : "alone at the top"}</span>
             </Step>,

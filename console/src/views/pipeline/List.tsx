@@ -1,11 +1,18 @@
 // The newest decisions, one line each.
+import type { JSX } from "preact";
 import type { Decision } from "../../api/types";
 import { clean, clock, int, millis } from "../../format";
 import { Th } from "../../parts/Th";
 import { address } from "../../router";
-import { target } from "./index";
+import { rate } from "../../store";
+import { target } from "./pick";
 
 const SHOWN = 40;
+/** Decisions a second up to which a new line lights up. */
+const CALM = 20;
+
+/** A line as it was drawn: decisions change seldom, and what is the same is not compared again. */
+const drawn = new WeakMap<Decision, { as: string; row: JSX.Element }>();
 
 export function List({ decisions, chosen, query }: { decisions: Decision[]; chosen: string | null; query: Record<string, string> }) {
   const at = decisions.findIndex((d) => d.id === chosen);
@@ -31,26 +38,36 @@ export function List({ decisions, chosen, query }: { decisions: Decision[]; chos
             </tr>
           </thead>
           <tbody>
-            {decisions.slice(from, from + SHOWN).map((d) => (
-              <tr key={d.id} class={d.id === chosen ? "pick new" : "new"}>
-                <th scope="row">
-                  <a class="mono" href={address("pipeline", d.id, query)} aria-current={d.id === chosen ? "true" : undefined}>
-                    {d.id}
-                  </a>
-                </th>
-                <td>{clock(d.at)}</td>
-                <td class="ellipsis">{clean(d.model, 60)}</td>
-                <td class="ellipsis">{clean(target(d) ?? "nobody", 60)}</td>
-                <td class="num">{int(d.prompt_tokens_estimated)}</td>
-                <td class="num">{millis(d.outcome.ttft_ms)}</td>
-                <td>{ending(d)}</td>
-              </tr>
-            ))}
+            {decisions.slice(from, from + SHOWN).map((d) => line(d, d.id === chosen, query))}
           </tbody>
         </table>
       </div>
     </section>
   );
+}
+
+function line(d: Decision, on: boolean, query: Record<string, string>) {
+  const as = `${on} ${JSON.stringify(query)}`;
+  const before = drawn.get(d);
+  if (before?.as === as) return before.row;
+  const classes = [on && "pick", (rate.peek() ?? 0) < CALM && "new"].filter(Boolean).join(" ");
+  const row = (
+    <tr key={d.id} class={classes || undefined}>
+      <th scope="row">
+        <a class="mono" href={address("pipeline", d.id, query)} aria-current={on ? "true" : undefined}>
+          {d.id}
+        </a>
+      </th>
+      <td>{clock(d.at)}</td>
+      <td class="ellipsis">{clean(d.model, 60)}</td>
+      <td class="ellipsis">{clean(target(d) ?? "nobody", 60)}</td>
+      <td class="num">{int(d.prompt_tokens_estimated)}</td>
+      <td class="num">{millis(d.outcome.ttft_ms)}</td>
+      <td>{ending(d)}</td>
+    </tr>
+  );
+  drawn.set(d, { as, row });
+  return row;
 }
 
 function ending(d: Decision) {

@@ -1,20 +1,21 @@
 // Every decision: how it came about, step by step, and what came of it.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { get } from "../../api/client";
 import type { Decision } from "../../api/types";
 import { inField } from "../../app";
 import { clean, int } from "../../format";
 import { address, go, place, setQuery } from "../../router";
-import { decisions, models, rate, toldRate } from "../../store";
+import { decisions, leftOut, models, rate } from "../../store";
 import { Candidates } from "./Candidates";
 import { Facts } from "./Facts";
 import { Flow } from "./Flow";
+import { Find } from "./Find";
 import { List } from "./List";
+import { target } from "./pick";
 
 const OUTCOMES = ["natural", "client-disconnect", "error", "refused", "shutdown", "running"];
-
-/** Where a decision went: the pick of its last profile. */
-export const target = (d: Decision) => d.profiles.findLast((p) => p.picked.length)?.picked[0] ?? null;
+/** For how long the newest decision stands when nobody chose one: none can be read in less. */
+const STANDS_MS = 1_000;
 
 export function PipelineView() {
   const query = place.value.query;
@@ -29,8 +30,13 @@ export function PipelineView() {
   const upTo = frozen === null ? all : all.filter((d) => d.id <= frozen);
   const shown = upTo.filter(fits);
   const id = place.value.id;
-  const held = id ? all.find((d) => d.id === id) : shown[0];
+  const followed = useRef({ id: "", at: 0 });
+  const held = id ? all.find((d) => d.id === id) : newest(shown, followed.current);
   const chosen = held ?? (fetched?.id === id ? fetched?.decision : null);
+  const tables = useMemo(
+    () => chosen?.profiles.map((profile) => <Candidates key={profile.name} profile={profile} tokens={chosen.prompt_tokens_estimated} />),
+    [chosen?.profiles],
+  );
 
   useEffect(() => {
     if (!id || all.some((d) => d.id === id) || fetched?.id === id) return;
@@ -69,14 +75,13 @@ export function PipelineView() {
 
   const waiting = frozen === null ? 0 : all.filter((d) => d.id > frozen && fits(d)).length;
   const endpoints = [...new Set(all.map(target).filter((e): e is string => e !== null))].sort();
-  const left = rate.value !== null && toldRate.value !== null ? Math.max(0, rate.value - toldRate.value) : 0;
   return (
     <div class="view">
       <div class="head">
         <h1>Pipeline</h1>
         <p>
-          {left >= 1
-            ? `A sample: ${int(toldRate.value)} of ${int(rate.value)} decisions a second are shown.`
+          {leftOut.value >= 1
+            ? `A sample: ${int((rate.value ?? 0) - leftOut.value)} of ${int(rate.value)} decisions a second are shown.`
             : "Every decision as it is made."}
         </p>
       </div>
@@ -88,6 +93,7 @@ export function PipelineView() {
           Step <kbd>n</kbd>
           {frozen !== null && ` (${int(waiting)} waiting)`}
         </button>
+        <Find held={all} />
         <Select label="Model" value={model} all={models.value} pick={(v) => setQuery("model", v)} />
         <Select label="Endpoint" value={endpoint} all={endpoints} pick={(v) => setQuery("endpoint", v)} />
         <Select label="Outcome" value={outcome} all={OUTCOMES} pick={(v) => setQuery("outcome", v)} />
@@ -105,9 +111,7 @@ export function PipelineView() {
         <List decisions={shown} chosen={chosen?.id ?? null} query={Object.fromEntries(query)} />
         {chosen ? (
           <div class="view">
-            {chosen.profiles.map((profile) => (
-              <Candidates key={profile.name} profile={profile} decision={chosen} />
-            ))}
+            {tables}
             <Facts decision={chosen} />
           </div>
         ) : (
@@ -121,6 +125,13 @@ export function PipelineView() {
       </div>
     </div>
   );
+}
+
+/** The newest one, but each for a while. */
+function newest(shown: Decision[], followed: { id: string; at: number }): Decision | undefined {
+  const before = Date.now() - followed.at < STANDS_MS ? shown.find((d) => d.id === followed.id) : undefined;
+  if (!before && shown[0] && shown[0].id !== followed.id) Object.assign(followed, { id: shown[0].id, at: Date.now() });
+  return before ?? shown[0];
 }
 
 function Select(props: { label: string; value: string; all: string[]; pick: (value: string) => void }) {

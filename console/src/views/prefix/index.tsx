@@ -24,6 +24,7 @@ export function PrefixView() {
     .sort((a, b) => b.saved - a.saved || b.b.depth - a.b.depth || a.at - b.at)
     .filter(({ b }) => endpoint === null || b.holders.includes(endpoint))
     .slice(0, TOP);
+  const texts = tree.branches.some((b) => b.text !== undefined);
   const tokens = (blocks: number) => int(blocks * tree.block_tokens);
   const picked = tree.branches.find((b) => b.id === chosen);
   return (
@@ -31,7 +32,7 @@ export function PrefixView() {
       <div class="head">
         <h1>Prefix</h1>
         <p>
-          Shared beginnings of prompts, in blocks of {int(tree.block_tokens)} tokens. {tree.complete ? "All" : "The most recently used"} {int(tree.examined)} held blocks were looked at. The router keeps hashes, never text.
+          Shared beginnings of prompts, in blocks of {int(tree.block_tokens)} tokens. {tree.complete ? "All" : "The most recently used"} {int(tree.examined)} held blocks were looked at. {texts ? "This process was started with --show-prompts." : "The router keeps hashes, never text."}
         </p>
       </div>
       <section class="panel">
@@ -57,6 +58,11 @@ export function PrefixView() {
               {picked.holders.length > 12 && ` and ${int(picked.holders.length - 12)} more`}.
             </p>
           )}
+          {picked?.text !== undefined && (
+            <pre class="doc prompt" id="prompt" tabIndex={0} aria-label="How its own part begins">
+              {clean(picked.text, 240)}
+            </pre>
+          )}
         </div>
       </section>
       <div class="split even">
@@ -73,6 +79,7 @@ export function PrefixView() {
                   <Th>Tier</Th>
                   <Th>Held by</Th>
                   <Th num>Idle for</Th>
+                  {texts && <Th>Own part begins</Th>}
                 </tr>
               </thead>
               <tbody>
@@ -94,6 +101,7 @@ export function PrefixView() {
                       {b.holders.length > 6 && ` +${int(b.holders.length - 6)}`}
                     </td>
                     <td class="num">{int(b.idle)} prompts</td>
+                    {texts && <td class="ellipsis">{clean(b.text ?? "not on record", 80)}</td>}
                   </tr>
                 ))}
               </tbody>

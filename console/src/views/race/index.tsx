@@ -6,7 +6,7 @@ import { clean, int, millis, percent } from "../../format";
 import { Th } from "../../parts/Th";
 import { go, place } from "../../router";
 
-const CHOSEN = ["in-force", "round-robin", "least-connections", "random"];
+const CHOSEN = ["in-force", "round-robin", "least-request", "random"];
 
 const seconds = (v: number) => millis(v * 1000);
 const COLUMNS: [string, string, (v: number) => string][] = [
@@ -155,7 +155,7 @@ function columns(race: Race): [string, string, (v: number) => string][] {
   const names = [...new Set(race.policies.flatMap((p) => Object.keys(p.metrics)))];
   const known = COLUMNS.filter(([key]) => names.includes(key));
   const others = names.filter((n) => !COLUMNS.some(([key]) => key === n)).sort();
-  return [...known, ...others.map((n): [string, string, (v: number) => string] => [n, clean(n.replaceAll("_", " "), 40), (v) => String(Math.round(v * 1000) / 1000)])];
+  return [...known, ...others.map((n): [string, string, (v: number) => string] => [n, clean(n.replaceAll("_", " "), 40), (v) => (Math.abs(v) >= 100 ? int(v) : String(Math.round(v * 1000) / 1000))])];
 }
 
 function told(error: ApiError): string {

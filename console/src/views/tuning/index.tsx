@@ -2,14 +2,14 @@
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, post } from "../../api/client";
 import type { Config, Preset, Rescored } from "../../api/types";
-import { clean, fixed, int, millis, percent, short } from "../../format";
-import { Th } from "../../parts/Th";
+import { clean, percent, short } from "../../format";
 import { useLoad } from "../../parts/useLoad";
-import { address } from "../../router";
 import { configVersion } from "../../store";
+import { Changes, Report } from "./Report";
 import { tuned, weightsInForce } from "./document";
+import { LIMIT, useElsewhere } from "./useElsewhere";
 
-const LIMIT = 100;
+const NONE: Preset[] = [];
 
 export function TuningView() {
   const { value: presets } = useLoad<{ presets: Preset[] }>("/api/presets");
@@ -44,6 +44,8 @@ export function TuningView() {
     };
   }, [asked]);
 
+  const all = presets?.presets ?? NONE;
+  const elsewhere = useElsewhere(all, zeroed(config));
   const sum = Object.values(now).reduce((a, b) => a + Math.max(0, b), 0);
   const top = Math.max(1, ...Object.values(now)) * 1.5;
   const yaml = config ? tuned(config, now) : "";
@@ -64,8 +66,8 @@ export function TuningView() {
                 Use these
               </button>
             </div>
-            {(presets?.presets ?? []).map((p) => (
-              <div class="card" key={p.name}>
+            {all.map((p) => (
+              <div class="card" key={p.name} data-preset={p.name}>
                 <h3>{p.name}</h3>
                 <p class="small">{p.summary}</p>
                 <p class="small quiet">
@@ -73,6 +75,7 @@ export function TuningView() {
                     .map(([name, w]) => `${short(name)} ${w.toFixed(2)}`)
                     .join(", ")}
                 </p>
+                <p class="small">{elsewhere[p.name] ?? "Looking at the last requests."}</p>
                 <button type="button" onClick={() => setWeights({ ...zeroed(config), ...p.weights })}>
                   Use {p.name}
                 </button>
@@ -103,23 +106,7 @@ export function TuningView() {
           <h2>What would have changed</h2>
           <div class="body" id="rescored" aria-live="polite">
             {fault && <p class="notice bad">{fault}</p>}
-            {report && (
-              <>
-                <div class="figures">
-                  <Figure label="would go elsewhere" value={`${int(report.different)} of ${int(report.decisions)}`} />
-                  <Figure label="just as good" value={int(report.tied)} />
-                  <Figure label="the same" value={int(report.same)} />
-                  <Figure label="TTFT p95, as measured" value={millis(report.measured.ttft_p95_ms)} />
-                  <Figure label="cache hits, as measured" value={percent(report.measured.cache_hit_share, 1)} />
-                </div>
-                <p class="small quiet">
-                  From the records of the last {int(report.decisions)} decisions
-                  {report.unrated > 0 && `, ${int(report.unrated)} of which rated nobody`}
-                  {report.partial > 0 && `; of ${int(report.partial)} only the best candidates are on record`}. It says what these weights would have chosen then, not how a fleet would fare that they had been steering; a race tells that.
-                </p>
-                <Shares report={report} />
-              </>
-            )}
+            {report && <Report report={report} />}
           </div>
         </section>
       </div>
@@ -142,80 +129,6 @@ export function TuningView() {
 /** Scorers in force without weight: a preset speaks of its own four only. */
 function zeroed(config: Config | null): Record<string, number> {
   return Object.fromEntries(Object.keys(config ? weightsInForce(config) : {}).map((name) => [name, 0]));
-}
-
-function Figure({ label, value }: { label: string; value: string }) {
-  return (
-    <div class="figure">
-      <span class="small quiet">{label}</span>
-      <b>{value}</b>
-    </div>
-  );
-}
-
-function Shares({ report }: { report: Rescored }) {
-  const rows = [...report.endpoints].sort((a, b) => b.would - a.would || b.chosen - a.chosen).slice(0, 30);
-  return (
-    <div class="scroll" tabIndex={0} role="region" aria-label="Requests by endpoint">
-      <table>
-        <thead>
-          <tr>
-            <Th>Endpoint</Th>
-            <Th num>Went there</Th>
-            <Th num>Would go there</Th>
-          </tr>
-        </thead>
-        <tbody>
-          {rows.map((e) => (
-            <tr key={e.endpoint}>
-              <th scope="row">{clean(e.endpoint, 60)}</th>
-              <td class="num">{int(e.chosen)}</td>
-              <td class="num">{int(e.would)}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
-  );
-}
-
-function Changes({ report }: { report: Rescored }) {
-  return (
-    <section class="panel">
-      <h2>Which ones</h2>
-      <div class="scroll" tabIndex={0} role="region" aria-label="Changed decisions">
-        <table id="changes">
-          <caption>
-            The newest {int(report.changes.length)} of {int(report.different)}.
-          </caption>
-          <thead>
-            <tr>
-              <Th>Decision</Th>
-              <Th>Model</Th>
-              <Th>Went to</Th>
-              <Th>Would go to</Th>
-              <Th num>By</Th>
-            </tr>
-          </thead>
-          <tbody>
-            {report.changes.map((c) => (
-              <tr key={c.id}>
-                <th scope="row">
-                  <a class="mono" href={address("pipeline", c.id)}>
-                    {c.id}
-                  </a>
-                </th>
-                <td class="ellipsis">{clean(c.model, 60)}</td>
-                <td>{clean(c.from, 60)}</td>
-                <td>{clean(c.to, 60)}</td>
-                <td class="num">{fixed(c.margin, 3)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
-    </section>
-  );
 }
 
 function Save({ text }: { text: string }) {

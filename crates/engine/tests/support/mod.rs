@@ -44,7 +44,7 @@ impl Answer {
 pub(crate) fn options() -> EngineOptions {
     EngineOptions {
         model: "tiny".into(),
-        profile: Some(pointsman_engine::ProfileName::None),
+        profile: Some(pointsman_engine::StepModel::None),
         seed: Some(1),
         pod_name: None,
         pod_namespace: None,

@@ -1,5 +1,7 @@
 //! A fleet of simulated engines under a virtual clock, with a router in front.
 
+mod churn;
+mod outage;
 mod outcome;
 mod pooled;
 mod run;
@@ -9,6 +11,7 @@ use std::time::Duration;
 
 use pointsman_sim::{Engine, EngineConfig, Profile, Timing};
 
+pub use outage::Outage;
 pub use outcome::{Ended, Outcome, Sample};
 pub use run::{Progress, run};
 pub use transfer::Disaggregation;
@@ -44,6 +47,12 @@ pub struct FleetOptions {
     pub noise: f64,
     /// Steps cost a request that many times less or more than its figure, engine by engine in turn: unequal hardware. Empty: all alike.
     pub slower: Vec<f64>,
+    /// Routers, each with counts and an index of its own; requests come to them in turn.
+    pub routers: usize,
+    /// Engines that die, and perhaps return.
+    pub outages: Vec<Outage>,
+    /// Time until routers know that an engine is down when no request of theirs meets it before.
+    pub notice: Duration,
     /// Engines that compute prompts for others.
     pub disaggregation: Disaggregation,
 }
@@ -66,6 +75,9 @@ impl Default for FleetOptions {
             api_overhead: Duration::from_millis(15),
             noise: 0.03,
             slower: Vec::new(),
+            routers: 1,
+            outages: Vec::new(),
+            notice: Duration::from_millis(100),
             disaggregation: Disaggregation::default(),
         }
     }
@@ -81,25 +93,27 @@ impl FleetOptions {
 
     /// The engines of one run.
     pub(crate) fn engines(&self, seed: u64) -> Vec<Engine> {
-        let engine = |at: usize| {
-            let mut costs = self.profile.costs();
-            costs.noise = self.noise;
-            let slower = if self.slower.is_empty() { 1.0 } else { self.slower[at % self.slower.len()] };
-            let config = EngineConfig {
-                blocks: self.blocks(),
-                block_size: self.block_size,
-                max_num_seqs: self.max_num_seqs,
-                max_num_batched_tokens: self.max_num_batched_tokens,
-                max_waiting: self.max_waiting,
-                max_loras: self.max_loras,
-                api_overhead: self.api_overhead,
-                lora_load: self.lora_load,
-                hold: self.disaggregation.hold,
-                seed: crate::mix(seed ^ (at as u64) << 32 ^ 0x0065_6e67),
-                ..EngineConfig::default()
-            };
-            Engine::new(config, Timing::Step(costs.times(slower)))
+        (0..self.pods.max(1)).map(|at| self.engine(at, seed)).collect()
+    }
+
+    /// One of them, as it starts: nothing in its cache.
+    pub(crate) fn engine(&self, at: usize, seed: u64) -> Engine {
+        let mut costs = self.profile.costs();
+        costs.noise = self.noise;
+        let slower = if self.slower.is_empty() { 1.0 } else { self.slower[at % self.slower.len()] };
+        let config = EngineConfig {
+            blocks: self.blocks(),
+            block_size: self.block_size,
+            max_num_seqs: self.max_num_seqs,
+            max_num_batched_tokens: self.max_num_batched_tokens,
+            max_waiting: self.max_waiting,
+            max_loras: self.max_loras,
+            api_overhead: self.api_overhead,
+            lora_load: self.lora_load,
+            hold: self.disaggregation.hold,
+            seed: crate::mix(seed ^ (at as u64) << 32 ^ 0x0065_6e67),
+            ..EngineConfig::default()
         };
-        (0..self.pods.max(1)).map(engine).collect()
+        Engine::new(config, Timing::Step(costs.times(slower)))
     }
 }

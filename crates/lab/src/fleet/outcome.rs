@@ -3,6 +3,8 @@
 use pointsman_core::Nanos;
 use pointsman_sim::Stats;
 
+use crate::metrics::Course;
+
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -10,6 +12,8 @@ pub enum Ended {
     Complete,
     /// Nobody took it: the router or the engine refused.
     Refused,
+    /// Its engine died after its first token.
+    Broken,
     /// The run was broken off before.
     Open,
 }
@@ -81,12 +85,16 @@ impl Sample {
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
-    /// In the order of the workload; those that had not come yet when the run was broken off are missing.
+    /// In the order of the workload; those that were warming up, or had not come yet when the run was broken off, are missing.
     pub samples: Vec<Sample>,
-    /// Counters of each engine.
+    /// Counters of each engine, over all its lives.
     pub engines: Vec<Stats>,
-    /// Seconds that requests were in the system, summed over stages: from a stage's beginning to its last end.
+    /// Preemptions, since warming up.
+    pub preemptions: u64,
+    /// Seconds that requests were in the system, summed over stages: from a stage's beginning (or the end of warming up) to its last end.
     pub seconds: f64,
+    /// The run over time, warming up included.
+    pub course: Course,
     /// Events of the simulation.
     pub events: u64,
     /// Whether it was broken off.

@@ -1,17 +1,19 @@
 //! The event loop: one heap, ordered by time and then by the order in which things were said.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
+use std::time::Duration;
 
 use pointsman_core::Nanos;
-use pointsman_sim::{Engine, Event, Leg, Request, What};
+use pointsman_sim::{Engine, Event, Leg, Request, Stats, What};
 
 use super::FleetOptions;
 use super::outcome::{Ended, Outcome, Sample};
 use super::pooled::Pooled;
 use super::transfer::{Links, leg};
 use crate::BEGIN;
+use crate::metrics::Course;
 use crate::policy::{Ask, Gauges, Over, Policy, View};
 use crate::workload::{When, Workload};
 
@@ -19,22 +21,26 @@ use crate::workload::{When, Workload};
 pub type Progress<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
 /// Events between two reports of progress.
-const REPORT_EVERY: u64 = 65_536;
+const REPORT_EVERY: u64 = 1_024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+pub(super) enum Due {
     /// The next stage begins.
     Stage,
     /// The engine has something to say.
     Engine(u32),
-    /// The engine's metrics are read.
-    Scrape(u32),
+    /// The engine dies.
+    Down(u32),
+    /// Routers know that the engine is down.
+    Noticed(u32),
+    /// The engine is there again.
+    Back(u32),
     /// The request of that number comes.
     Arrive(u32),
     /// The request reaches the engine.
     Dispatch(u32, u32),
     /// The KV of the request's prompt has reached the engine that decodes.
-    Fetched(u32),
+    Fetched(u32, u32),
 }
 
 /// Plays a workload to a fleet, under a policy.
@@ -50,18 +56,31 @@ pub fn run(
     run.outcome()
 }
 
-struct Run<'a> {
-    options: &'a FleetOptions,
+pub(super) struct Run<'a> {
+    pub(super) options: &'a FleetOptions,
     workload: &'a Workload,
-    policy: &'a mut dyn Policy,
-    engines: Vec<Engine>,
+    pub(super) policy: &'a mut dyn Policy,
+    pub(super) engines: Vec<Engine>,
+    pub(super) seed: u64,
+    /// Engines that live.
+    pub(super) alive: Vec<bool>,
+    /// Engines that are up as far as routers know.
+    pub(super) up: Vec<usize>,
+    /// Counters of lives that are over.
+    pub(super) past: Vec<Stats>,
     gauges: Vec<Gauges>,
     /// When each engine is in the heap for.
-    scheduled: Vec<Option<Nanos>>,
+    pub(super) scheduled: Vec<Option<Nanos>>,
     heap: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
-    serial: u64,
-    now: Nanos,
-    samples: Vec<Sample>,
+    /// When the metrics of which engine are read next: always in order of time, since all wait equally long.
+    scrapes: VecDeque<(Nanos, u32)>,
+    /// Whether an engine has changed, or may yet, since its metrics were read.
+    pub(super) changed: Vec<bool>,
+    pub(super) serial: u64,
+    pub(super) now: Nanos,
+    pub(super) samples: Vec<Sample>,
+    /// How often each request was placed.
+    attempts: Vec<u32>,
     /// Block keys of requests that have still to reach an engine, or to get their first token.
     keys: Vec<Vec<u64>>,
     /// Requests that wait for the end of each.
@@ -69,11 +88,14 @@ struct Run<'a> {
     pooled: Option<Pooled>,
     links: Links,
     events: Vec<Event>,
+    course: Course,
     /// Stage in progress, and requests of it that have not ended.
     stage: usize,
     left: usize,
     began: Nanos,
     seconds: f64,
+    /// Preemptions before counting began; `None` while warming up.
+    counting: Option<u64>,
     ended: usize,
     turns: u64,
     cut: bool,
@@ -94,21 +116,30 @@ impl<'a> Run<'a> {
             workload.requests.iter().map(|r| Sample::new(Nanos(0), r.prompt.tokens.max(1), r.output.max(1))).collect();
         Self {
             gauges: vec![Gauges::default(); engines.len()],
+            seed,
+            alive: vec![true; engines.len()],
+            up: (0..engines.len()).collect(),
+            past: vec![Stats::default(); engines.len()],
             scheduled: vec![None; engines.len()],
             links: Links::new(engines.len(), options.disaggregation),
             engines,
             heap: BinaryHeap::new(),
+            scrapes: VecDeque::new(),
+            changed: vec![false; options.pods.max(1)],
             serial: 0,
             now: BEGIN,
             samples,
+            attempts: vec![0; workload.requests.len()],
             keys: vec![Vec::new(); workload.requests.len()],
             followers,
             pooled: policy.pools_caches().then(Pooled::default),
             events: Vec::new(),
+            course: Course::default(),
             stage: 0,
             left: 0,
             began: BEGIN,
             seconds: 0.0,
+            counting: (workload.warm == 0).then_some(0),
             ended: 0,
             turns: 0,
             cut: false,
@@ -118,7 +149,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn push(&mut self, at: Nanos, due: Due) {
+    pub(super) fn push(&mut self, at: Nanos, due: Due) {
         self.serial += 1;
         self.heap.push(Reverse((at.max(self.now), self.serial, due)));
     }
@@ -127,31 +158,30 @@ impl<'a> Run<'a> {
         let pods = self.engines.len() as u32;
         for pod in 0..pods {
             // All are known before the first request.
-            self.scrape(pod, false);
+            self.scrape(pod);
         }
         for pod in 0..pods {
-            let share = self.options.scrape.mul_f64(f64::from(pod + 1) / f64::from(pods));
-            self.push(BEGIN.plus(share), Due::Scrape(pod));
+            let share = self.interval().mul_f64(f64::from(pod + 1) / f64::from(pods));
+            self.scrapes.push_back((BEGIN.plus(share), pod));
+        }
+        for outage in &self.options.outages {
+            if outage.pod < self.engines.len() {
+                self.push(BEGIN.plus(outage.from), Due::Down(outage.pod as u32));
+                if let Some(to) = outage.to {
+                    self.push(BEGIN.plus(to), Due::Back(outage.pod as u32));
+                }
+            }
         }
         self.begin_stage();
         while self.ended < self.workload.requests.len() {
-            let Some(Reverse((at, _, due))) = self.heap.pop() else { break };
-            self.now = at;
+            let Some(&Reverse((at, _, due))) = self.heap.peek() else { break };
             self.turns += 1;
-            match due {
-                Due::Stage => self.begin_stage(),
-                Due::Engine(pod) => {
-                    // One that was put off or brought forward is in the heap for another time.
-                    if self.scheduled[pod as usize] == Some(at) {
-                        self.scheduled[pod as usize] = None;
-                        self.advance(pod as usize);
-                        self.schedule(pod as usize);
-                    }
-                }
-                Due::Scrape(pod) => self.scrape(pod, true),
-                Due::Arrive(request) => self.arrive(request),
-                Due::Dispatch(request, pod) => self.dispatch(request, pod),
-                Due::Fetched(request) => self.fetched(request),
+            if let Some(pod) = self.scraped_before(at) {
+                self.scrape(pod);
+            } else {
+                self.heap.pop();
+                self.now = at;
+                self.happen(due);
             }
             if self.turns.is_multiple_of(REPORT_EVERY) && progress(self.ended, self.workload.requests.len()).is_break()
             {
@@ -161,6 +191,27 @@ impl<'a> Run<'a> {
         }
         if self.cut {
             self.seconds += self.now.since(self.began).as_secs_f64();
+        }
+    }
+
+    fn happen(&mut self, due: Due) {
+        match due {
+            Due::Stage => self.begin_stage(),
+            Due::Engine(pod) => {
+                // One that was put off or brought forward is in the heap for another time.
+                if self.scheduled[pod as usize] == Some(self.now) {
+                    self.scheduled[pod as usize] = None;
+                    self.changed[pod as usize] = true;
+                    self.advance(pod as usize);
+                    self.schedule(pod as usize);
+                }
+            }
+            Due::Down(pod) => self.die(pod),
+            Due::Noticed(pod) => self.notice(pod as usize),
+            Due::Back(pod) => self.live(pod),
+            Due::Arrive(request) => self.arrive(request),
+            Due::Dispatch(request, pod) => self.dispatch(request, pod),
+            Due::Fetched(request, attempt) => self.fetched(request, attempt),
         }
     }
 
@@ -192,37 +243,75 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn scrape(&mut self, pod: u32, again: bool) {
+    fn interval(&self) -> Duration {
+        self.options.scrape.max(Duration::from_millis(1))
+    }
+
+    /// The engine whose metrics are read by then, and with it the time of that. While nothing can have changed, all readings but the last of each engine are
+    /// left out: they would say the same again.
+    fn scraped_before(&mut self, next: Nanos) -> Option<u32> {
+        let interval = self.interval().as_nanos() as u64;
+        let &(first, _) = self.scrapes.front()?;
+        let turns = next.0.saturating_sub(first.0) / interval;
+        if turns > 1 && self.changed.iter().all(|changed| !changed) {
+            for (at, _) in &mut self.scrapes {
+                at.0 += (turns - 1) * interval;
+            }
+        }
+        let (at, pod) = self.scrapes.pop_front_if(|(at, _)| *at <= next)?;
+        self.now = at;
+        self.scrapes.push_back((Nanos(at.0.saturating_add(interval)), pod));
+        Some(pod)
+    }
+
+    pub(super) fn scrape(&mut self, pod: u32) {
         let at = pod as usize;
+        if !self.alive[at] {
+            return;
+        }
         self.advance(at);
         let engine = &self.engines[at];
         self.gauges[at] =
             Gauges { waiting: engine.waiting(), running: engine.running(), kv_usage: engine.kv_usage(), at: self.now };
-        self.policy.scraped(self.now, at, &self.engines[at]);
-        if again {
-            self.push(self.now.plus(self.options.scrape.max(std::time::Duration::from_millis(1))), Due::Scrape(pod));
+        if self.now > BEGIN {
+            self.course.reading(self.now, engine.waiting(), engine.kv_usage());
         }
+        self.changed[at] = engine.inside() > 0;
+        self.policy.scraped(self.now, at, &self.engines[at]);
     }
 
     fn arrive(&mut self, number: u32) {
+        let at = number as usize;
+        if self.counting.is_none() && at >= self.workload.warm {
+            self.counting = Some(self.preemptions());
+            (self.began, self.seconds) = (self.now, 0.0);
+        }
+        self.samples[at].arrived = self.now;
+        self.place(number);
+    }
+
+    /// Asks the policy, also again when an engine died before it said anything.
+    pub(super) fn place(&mut self, number: u32) {
         let at = number as usize;
         let request = &self.workload.requests[at];
         // Steps that are over may have taken blocks that the oracle, or `held` below, would find cached.
         for pod in 0..self.engines.len() {
             self.advance(pod);
         }
-        self.samples[at].arrived = self.now;
+        self.attempts[at] += 1;
         let keys = request.prompt.blocks(self.options.block_size, usize::MAX, false);
-        let view = View { now: self.now, engines: &self.engines, gauges: &self.gauges, options: self.options };
+        let (engines, up) = (&self.engines[..], &self.up[..]);
+        let view = View { now: self.now, engines, up, gauges: &self.gauges, options: self.options };
         let ask = Ask { id: number, request, keys: &keys };
-        let picked = self.policy.pick(&ask, &view).filter(|pod| *pod < self.engines.len());
+        let picked = if up.is_empty() { None } else { self.policy.pick(&ask, &view) };
+        let picked = picked.filter(|pod| *pod < self.engines.len());
         let Some(pod) = picked else {
             self.end(number, Ended::Refused, false);
             return;
         };
         let held = match &self.pooled {
             Some(pooled) => pooled.find(&keys),
-            None => self.engines.iter().map(|e| e.pool().find(keys.iter().copied()).0).max().unwrap_or(0),
+            None => up.iter().map(|pod| engines[*pod].pool().find(keys.iter().copied()).0).max().unwrap_or(0),
         };
         // The last token is always computed.
         let most = (self.samples[at].prompt - 1) / u64::from(self.options.block_size);
@@ -238,7 +327,14 @@ impl<'a> Run<'a> {
 
     fn dispatch(&mut self, number: u32, pod: u32) {
         let (at, engine) = (number as usize, pod as usize);
+        if !self.alive[engine] {
+            self.keys[at].clear();
+            self.notice(engine);
+            self.again(number);
+            return;
+        }
         self.advance(engine);
+        self.changed[engine] = true;
         let request = &self.workload.requests[at];
         let keys = std::mem::take(&mut self.keys[at]);
         let given = self.pooled.as_ref().map_or(0, |pooled| pooled.find(&keys));
@@ -270,7 +366,10 @@ impl<'a> Run<'a> {
     }
 
     /// The decode engine has its prompt's KV, unless the prefill engine gave the blocks up before: then the request fails, as in vLLM.
-    fn fetched(&mut self, number: u32) {
+    fn fetched(&mut self, number: u32, attempt: u32) {
+        if self.attempts[number as usize] != attempt {
+            return;
+        }
         let pod = self.samples[number as usize].pod as usize;
         self.advance(pod);
         if self.release(number) {
@@ -283,16 +382,17 @@ impl<'a> Run<'a> {
     }
 
     /// The prefill engine's blocks of a request are not needed any more. False when they were gone.
-    fn release(&mut self, number: u32) -> bool {
+    pub(super) fn release(&mut self, number: u32) -> bool {
         let Some(pod) = self.samples[number as usize].prefill.map(|pod| pod as usize) else { return false };
         self.advance(pod);
         let there = self.engines[pod].release(u64::from(number));
+        self.changed[pod] = true;
         self.schedule(pod);
         there
     }
 
     /// Lets the engine catch up, and says what happened.
-    fn advance(&mut self, pod: usize) {
+    pub(super) fn advance(&mut self, pod: usize) {
         let mut events = std::mem::take(&mut self.events);
         self.engines[pod].advance(self.now, &mut events);
         for event in events.drain(..) {
@@ -312,7 +412,7 @@ impl<'a> Run<'a> {
                     let bytes = tokens as f64 * self.options.profile.model.kv_bytes_per_token;
                     let from = sample.prefill.map_or(pod, |other| other as usize);
                     let there = self.links.send(event.at, from, pod, bytes);
-                    self.push(there, Due::Fetched(number));
+                    self.push(there, Due::Fetched(number, self.attempts[number as usize]));
                 }
                 What::Tokens { first: true, .. } => {
                     sample.first = event.at;
@@ -333,7 +433,7 @@ impl<'a> Run<'a> {
         self.events = events;
     }
 
-    fn end(&mut self, number: u32, how: Ended, picked: bool) {
+    pub(super) fn end(&mut self, number: u32, how: Ended, picked: bool) {
         let at = number as usize;
         self.samples[at].ended = how;
         self.ended += 1;
@@ -362,8 +462,14 @@ impl<'a> Run<'a> {
     }
 
     fn outcome(self) -> Outcome {
-        let samples = self.samples.into_iter().filter(|s| s.arrived.0 > 0).collect();
-        let engines = self.engines.iter().map(Engine::stats).collect();
-        Outcome { samples, engines, seconds: self.seconds, events: self.turns, cut: self.cut }
+        let preemptions = self.preemptions() - self.counting.unwrap_or(0);
+        let engines = (0..self.engines.len()).map(|pod| self.stats(pod)).collect();
+        let mut course = self.course;
+        for s in self.samples.iter().filter(|s| s.first > s.arrived) {
+            course.request(s.arrived, s.ttft(), s.prompt, s.cached);
+        }
+        let counted = self.samples.into_iter().skip(self.workload.warm);
+        let samples = counted.filter(|s| s.arrived.0 > 0).collect();
+        Outcome { samples, engines, preemptions, seconds: self.seconds, course, events: self.turns, cut: self.cut }
     }
 }

@@ -31,6 +31,43 @@ pub struct Metric {
     pub more_is_better: Option<bool>,
 }
 
+impl Metric {
+    /// By its name, with `-` or `_`; `hit-rate` is the ratio.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Metric> {
+        let name = name.replace('-', "_");
+        let name = if name == "hit_rate" { "hit_ratio" } else { &name };
+        METRICS.iter().find(|metric| metric.name == name)
+    }
+
+    /// Its name as a flag has it.
+    #[must_use]
+    pub fn flag(&self) -> String {
+        self.name.replace('_', "-")
+    }
+
+    /// A value of it with its unit.
+    #[must_use]
+    pub fn shown(&self, value: f64) -> String {
+        shown(value, self.unit)
+    }
+}
+
+/// A value with its unit.
+pub(crate) fn shown(value: f64, unit: &str) -> String {
+    match unit {
+        "s" if value.abs() < 1.0 => format!("{:.1} ms", value * 1e3),
+        "s" => format!("{value:.2} s"),
+        "ratio" => format!("{:.1} %", value * 1e2),
+        "tokens" if value.abs() >= 1e6 => format!("{:.2} M", value / 1e6),
+        "tokens" => format!("{value:.0}"),
+        "tokens/s" => format!("{value:.0}/s"),
+        "requests/s" => format!("{value:.2}/s"),
+        "x" => format!("{value:.2}"),
+        _ => format!("{value:.0}"),
+    }
+}
+
 const fn metric(name: &'static str, unit: &'static str, more: Option<bool>, doc: &'static str) -> Metric {
     Metric { name, doc, unit, more_is_better: more }
 }
@@ -104,10 +141,19 @@ impl Summary {
             sum(&|s| s.moved),
             imbalance(&complete, pods, &|s| (s.pod, 1)),
             imbalance(&complete, pods, &|s| (s.prefill.unwrap_or(s.pod), computed(s))),
-            outcome.engines.iter().map(|e| e.preemptions).sum::<u64>() as f64,
+            outcome.preemptions as f64,
             seconds,
         ]);
         Self { values }
+    }
+
+    /// The mean of several; `None` of none.
+    #[must_use]
+    pub fn mean<'s>(all: impl Iterator<Item = &'s Self>) -> Option<Self> {
+        let all: Vec<&Self> = all.collect();
+        let first = all.first()?;
+        let mean = |at: usize| all.iter().map(|summary| summary.values[at]).sum::<f64>() / all.len() as f64;
+        Some(Self { values: (0..first.values.len()).map(mean).collect() })
     }
 
     /// All values, in the order of [`METRICS`].
@@ -149,6 +195,7 @@ fn imbalance(samples: &[&Sample], pods: usize, of: &dyn Fn(&Sample) -> (u32, u64
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Course;
     use pointsman_core::Nanos;
 
     #[test]
@@ -168,7 +215,15 @@ mod tests {
         };
         let refused = Sample { ended: Ended::Refused, ..sample(0, 0, 0) };
         let samples = vec![sample(0, 100, 600), sample(0, 300, 200), sample(1, 2_000, 600), refused];
-        let outcome = Outcome { samples, engines: vec![], seconds: 10.0, events: 0, cut: false };
+        let outcome = Outcome {
+            samples,
+            engines: vec![],
+            preemptions: 0,
+            seconds: 10.0,
+            course: Course::default(),
+            events: 0,
+            cut: false,
+        };
         let got = Summary::of(&outcome, 2, Slo::default());
         let near = |name, want: f64| assert!((got.get(name) - want).abs() < 1e-9, "{name}: {}", got.get(name));
         near("ttft_mean", 0.8);

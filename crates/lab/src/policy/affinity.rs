@@ -51,9 +51,11 @@ impl Affinity {
 
 impl Policy for Affinity {
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
-        let pods = view.engines.len();
+        let pods = view.up;
         if self.ring.is_empty() {
-            self.ring = (0..pods).flat_map(|pod| (0..POINTS).map(move |p| (mix(mix(pod as u64) ^ p), pod))).collect();
+            self.ring = (0..view.engines.len())
+                .flat_map(|pod| (0..POINTS).map(move |p| (mix(mix(pod as u64) ^ p), pod)))
+                .collect();
             self.ring.sort_unstable();
         }
         let key = self.key(ask, u64::from(view.options.block_size));
@@ -61,22 +63,23 @@ impl Policy for Affinity {
             (None, ..) => self.load.least(pods, &mut self.rng),
             // A session stays where it was first put.
             (Some(key), Of::Session, _) => match self.homes.get(&key) {
-                Some(&home) => home,
-                None => {
+                Some(&home) if pods.contains(&home) => home,
+                _ => {
                     let home = self.load.least(pods, &mut self.rng);
                     self.homes.insert(key, home);
                     home
                 }
             },
             (Some(key), Of::Beginning(_), bound) => {
-                let most = bound.map_or(u64::MAX, |c| (c * (self.load.total() + 1) as f64 / pods as f64).ceil() as u64);
+                let most =
+                    bound.map_or(u64::MAX, |c| (c * (self.load.total() + 1) as f64 / pods.len() as f64).ceil() as u64);
                 let from = self.ring.partition_point(|(point, _)| *point < mix(key));
                 let around = (0..self.ring.len()).map(|step| self.ring[(from + step) % self.ring.len()].1);
-                let mut around = around.filter(|pod| self.load.of(*pod) < most);
+                let mut around = around.filter(|pod| self.load.of(*pod) < most && pods.contains(pod));
                 around.next()?
             }
         };
-        Some(self.load.place(ask.id, pod, pods))
+        Some(self.load.place(ask.id, pod))
     }
 
     fn ended(&mut self, _: Nanos, id: u32, _: &Over) {

@@ -35,28 +35,30 @@ impl Balance {
 
 impl Policy for Balance {
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
-        let pods = view.engines.len();
+        let pods = view.up;
+        let any = |rng: &mut Rng, of: usize| rng.between(0, of.saturating_sub(1) as u64) as usize;
         let rng = &mut self.rng;
         let pod = match self.by {
             By::Turn => {
                 self.next += 1;
-                self.next % pods
+                pods[self.next % pods.len()]
             }
-            By::Chance => rng.between(0, pods as u64 - 1) as usize,
+            By::Chance => pods[any(rng, pods.len())],
             By::LeastRequest => self.load.least(pods, rng),
             By::TwoChoices => {
-                let one = rng.between(0, pods as u64 - 1) as usize;
-                let other = (one + 1 + rng.between(0, (pods as u64).saturating_sub(2)) as usize) % pods;
+                let at = any(rng, pods.len());
+                let (one, other) = (pods[at], pods[(at + 1 + any(rng, pods.len() - 1)) % pods.len()]);
                 if self.load.of(other) < self.load.of(one) { other } else { one }
             }
             By::Scraped => {
                 let waiting = |pod: usize| view.gauges[pod].waiting as f64;
-                let (low, high) = (0..pods).map(waiting).fold((f64::MAX, 0.0_f64), |(l, h), w| (l.min(w), h.max(w)));
+                let all = pods.iter().map(|pod| waiting(*pod));
+                let (low, high) = all.fold((f64::MAX, 0.0_f64), |(l, h), w| (l.min(w), h.max(w)));
                 let queue = |pod: usize| if high > low { (high - waiting(pod)) / (high - low) } else { 1.0 };
                 best(pods, rng, |pod| queue(pod) + 1.0 - view.gauges[pod].kv_usage)
             }
         };
-        Some(self.load.place(ask.id, pod, pods))
+        Some(self.load.place(ask.id, pod))
     }
 
     fn ended(&mut self, _: Nanos, id: u32, _: &Over) {

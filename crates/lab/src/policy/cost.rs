@@ -27,17 +27,22 @@ impl DynamoCost {
 
 impl Policy for DynamoCost {
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
-        let pods = view.engines.len();
-        self.active.resize(pods, 0.0);
+        self.active.resize(view.engines.len(), 0.0);
         let sent = self.sent.get_or_insert_with(|| Sent::new(view.options.blocks() as usize));
         let blocks = ask.request.prompt.tokens as f64 / f64::from(view.options.block_size);
         let (weight, active) = (self.weight, &self.active);
         let cost = |pod: usize| weight * (blocks - sent.matched(pod, ask.keys) as f64) + active[pod];
-        let pod = best(pods, &mut self.rng, |pod| -cost(pod));
+        let pod = best(view.up, &mut self.rng, |pod| -cost(pod));
         sent.send(pod, ask.keys);
         self.active[pod] += blocks;
         self.placed.insert(ask.id, (pod, blocks));
         Some(pod)
+    }
+
+    fn gone(&mut self, pod: usize) {
+        if let Some(sent) = &mut self.sent {
+            sent.forget(pod);
+        }
     }
 
     fn ended(&mut self, _: Nanos, id: u32, _: &Over) {

@@ -11,8 +11,8 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    pub(super) fn place(&mut self, id: u32, pod: usize, pods: usize) -> usize {
-        self.counts.resize(pods.max(self.counts.len()), 0);
+    pub(super) fn place(&mut self, id: u32, pod: usize) -> usize {
+        self.counts.resize(self.counts.len().max(pod + 1), 0);
         self.counts[pod] += 1;
         self.placed.insert(id, pod);
         pod
@@ -34,15 +34,15 @@ impl InFlight {
     }
 
     /// The engine with the fewest, any of them where several have.
-    pub(super) fn least(&self, pods: usize, rng: &mut Rng) -> usize {
+    pub(super) fn least(&self, pods: &[usize], rng: &mut Rng) -> usize {
         best(pods, rng, |pod| -(self.of(pod) as f64))
     }
 }
 
-/// The engine with the highest value, any of those where several have it.
-pub(super) fn best(pods: usize, rng: &mut Rng, value: impl Fn(usize) -> f64) -> usize {
+/// The engine with the highest value, any of those where several have it. There is at least one.
+pub(super) fn best(pods: &[usize], rng: &mut Rng, value: impl Fn(usize) -> f64) -> usize {
     let (mut best, mut ties, mut high) = (0, 0, f64::NEG_INFINITY);
-    for pod in 0..pods {
+    for &pod in pods {
         let v = value(pod);
         if v > high {
             (best, ties, high) = (pod, 1, v);

@@ -7,6 +7,7 @@ mod in_flight;
 mod named;
 mod oracle;
 mod production;
+mod replicas;
 mod router;
 mod sglang;
 mod tree;
@@ -51,8 +52,10 @@ pub struct Ask<'a> {
 pub struct View<'a> {
     /// Time.
     pub now: Nanos,
-    /// The engines as they are.
+    /// The engines as they are, also those that are down.
     pub engines: &'a [Engine],
+    /// Numbers of those that are up as far as routers know, in order; at least one.
+    pub up: &'a [usize],
     /// What was last read of them.
     pub gauges: &'a [Gauges],
     /// What they are.
@@ -81,6 +84,12 @@ pub trait Policy {
     fn prefill(&self) -> Option<usize> {
         None
     }
+
+    /// An engine is known to be down, with all that it held.
+    fn gone(&mut self, _pod: usize) {}
+
+    /// An engine is there again, with nothing in its cache.
+    fn back(&mut self, _pod: usize) {}
 
     /// An engine's metrics were read.
     fn scraped(&mut self, _now: Nanos, _pod: usize, _engine: &Engine) {}

@@ -10,9 +10,11 @@ use super::balance::{Balance, By};
 use super::cost::DynamoCost;
 use super::oracle::{Oracle, PooledCache};
 use super::production::Production;
+use super::replicas::Replicas;
 use super::router::Unusable;
 use super::sglang::{CacheAware, PrefixOnly};
 use crate::fleet::FleetOptions;
+use crate::mix;
 
 /// A policy that is not a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +113,14 @@ impl Choice {
     /// # Errors
     /// When a document has faults.
     pub fn make(&self, fleet: &FleetOptions, seed: u64) -> Result<Box<dyn Policy>, Unusable> {
+        if fleet.routers <= 1 {
+            return self.one(fleet, seed);
+        }
+        let routers = (0..fleet.routers as u64).map(|at| self.one(fleet, mix(seed ^ at << 32)));
+        Ok(Box::new(Replicas::new(routers.collect::<Result<_, _>>()?)))
+    }
+
+    fn one(&self, fleet: &FleetOptions, seed: u64) -> Result<Box<dyn Policy>, Unusable> {
         let hash = |bound| Box::new(Affinity::new(Of::Beginning(512), bound, seed)) as Box<dyn Policy>;
         let balance = |by| Box::new(Balance::new(by, seed)) as Box<dyn Policy>;
         let name = match self {

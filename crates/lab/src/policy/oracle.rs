@@ -42,11 +42,11 @@ fn first_token(engine: &Engine, view: &View<'_>, ahead: u64, own: u64, context: 
 
 impl Policy for Oracle {
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
-        let (pods, now) = (view.engines.len(), view.now);
+        let now = view.now;
         let block = u64::from(view.options.block_size);
         let lag = view.options.dispatch;
         self.travelling.retain(|_, (_, _, at)| at.plus(lag) >= now);
-        let mut ahead = vec![0; pods];
+        let mut ahead = vec![0; view.engines.len()];
         for (pod, tokens, _) in self.travelling.values() {
             ahead[*pod] += tokens;
         }
@@ -56,7 +56,7 @@ impl Policy for Oracle {
             .iter()
             .map(|e| tokens - (e.pool().find(ask.keys.iter().copied()).0 as u64).min((tokens - 1) / block) * block)
             .collect();
-        let pod = best(pods, &mut self.rng, |pod| {
+        let pod = best(view.up, &mut self.rng, |pod| {
             let engine = &view.engines[pod];
             let before = ahead[pod] + engine.prefill_left();
             let mut seconds = first_token(engine, view, before, uncached[pod], tokens - uncached[pod]);
@@ -92,10 +92,9 @@ impl PooledCache {
 
 impl Policy for PooledCache {
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
-        let pods = view.engines.len();
         let load = |pod: usize| view.engines[pod].prefill_left() as f64 + 1e-3 * self.load.of(pod) as f64;
-        let pod = best(pods, &mut self.rng, |pod| -load(pod));
-        Some(self.load.place(ask.id, pod, pods))
+        let pod = best(view.up, &mut self.rng, |pod| -load(pod));
+        Some(self.load.place(ask.id, pod))
     }
 
     fn ended(&mut self, _: Nanos, id: u32, _: &Over) {

@@ -41,10 +41,11 @@ pub struct Production {
     /// Headers that responses set for a session and its next requests bring back.
     sessions: HashMap<u64, Headers>,
     kept_house: Nanos,
+    /// Sizes of an engine became known since.
+    resized: bool,
     /// Who computes the prompt of the request placed last, where that is another.
     prefill: Option<usize>,
-    /// Each engine's `host:port`.
-    addresses: Vec<String>,
+    metas: Vec<EndpointMeta>,
 }
 
 impl std::fmt::Debug for Production {
@@ -60,28 +61,18 @@ impl Production {
     /// When the document has faults.
     pub fn new(document: &[u8], default: DefaultProfile, fleet: &FleetOptions, seed: u64) -> Result<Self, Unusable> {
         let (pool, clock) = router(document, default, seed)?;
-        let hosts: Vec<String> = (0..fleet.pods.max(1))
-            .map(|pod| format!("10.{}.{}.{}", pod >> 16 & 255, pod >> 8 & 255, pod & 255))
+        let metas: Vec<EndpointMeta> = (0..fleet.pods.max(1))
+            .map(|pod| {
+                let host = format!("10.{}.{}.{}", pod >> 16 & 255, pod >> 8 & 255, pod & 255);
+                let mut meta = EndpointMeta::new(EndpointName::new("lab", format!("pod-{pod}")), host, PORT);
+                meta.labels = fleet.disaggregation.role(pod).map(|role| (ROLE, role)).into_iter().collect();
+                meta
+            })
             .collect();
-        let metas = hosts.iter().enumerate().map(|(pod, host)| {
-            let name = EndpointName::new("lab", format!("pod-{pod}"));
-            let mut meta = EndpointMeta::new(name, host.clone(), PORT);
-            meta.labels = fleet.disaggregation.role(pod).map(|role| (ROLE, role)).into_iter().collect();
-            meta
-        });
-        pool.fleet.replace_all(metas.collect());
-        let addresses: Vec<String> = hosts.iter().map(|host| format!("{host}:{PORT}")).collect();
-        let places = addresses.iter().enumerate().map(|(pod, address)| (address.as_str().into(), pod)).collect();
-        Ok(Self {
-            pool,
-            clock,
-            places,
-            routed: HashMap::new(),
-            sessions: HashMap::new(),
-            kept_house: Nanos(0),
-            prefill: None,
-            addresses,
-        })
+        pool.fleet.replace_all(metas.clone());
+        let places = metas.iter().enumerate().map(|(pod, meta)| (Arc::clone(meta.host_port_shared()), pod)).collect();
+        let (routed, sessions) = (HashMap::new(), HashMap::new());
+        Ok(Self { pool, clock, places, routed, sessions, kept_house: Nanos(0), resized: false, prefill: None, metas })
     }
 
     fn reach(&mut self, now: Nanos) {
@@ -110,8 +101,23 @@ impl Production {
 }
 
 impl Policy for Production {
+    fn gone(&mut self, pod: usize) {
+        if let Some(meta) = self.metas.get(pod) {
+            self.pool.fleet.remove(&meta.name);
+        }
+    }
+
+    fn back(&mut self, pod: usize) {
+        if let Some(meta) = self.metas.get(pod) {
+            self.pool.fleet.upsert(meta.clone());
+        }
+    }
+
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
         self.reach(view.now);
+        if std::mem::take(&mut self.resized) {
+            self.pool.housekeeping();
+        }
         let blocks = self.pool.active().compiled.blocks();
         let prompt = &ask.request.prompt;
         let contents = prompt.blocks(blocks.tokens, blocks.most, true);
@@ -150,8 +156,8 @@ impl Policy for Production {
     fn scraped(&mut self, now: Nanos, pod: usize, engine: &Engine) {
         self.reach(now);
         let fleet = self.pool.fleet.snapshot();
-        let Some(endpoint) = self.addresses.get(pod).and_then(|address| fleet.at(address)) else { return };
-        let first = endpoint.engine.scraped_at().0 == 0;
+        let Some(endpoint) = self.metas.get(pod).and_then(|meta| fleet.at(meta.host_port())) else { return };
+        self.resized |= endpoint.engine.scraped_at().0 == 0;
         let config = engine.config();
         let lora = (config.max_loras > 0).then(|| {
             let (running, waiting) = engine.adapters();
@@ -167,10 +173,6 @@ impl Policy for Production {
             attributes: Vec::new(),
         };
         endpoint.engine.apply(now, &scraped);
-        if first {
-            // Sizes are known from here on.
-            self.pool.housekeeping();
-        }
     }
 
     fn first_token(&mut self, now: Nanos, id: u32) {

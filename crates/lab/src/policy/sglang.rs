@@ -33,8 +33,8 @@ impl CacheAware {
 
 impl Policy for CacheAware {
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
-        let pods = view.engines.len();
-        let loads = (0..pods).map(|pod| self.load.of(pod));
+        let pods = view.up;
+        let loads = pods.iter().map(|pod| self.load.of(*pod));
         let (low, high) = (loads.clone().min().unwrap_or(0), loads.max().unwrap_or(0));
         let unequal = high - low > self.absolute && high as f64 > self.relative * low as f64;
         let pod = if unequal {
@@ -49,7 +49,11 @@ impl Policy for CacheAware {
             }
         };
         self.sent.send(pod, ask.keys);
-        Some(self.load.place(ask.id, pod, pods))
+        Some(self.load.place(ask.id, pod))
+    }
+
+    fn gone(&mut self, pod: usize) {
+        self.sent.forget(pod);
     }
 
     fn ended(&mut self, _: Nanos, id: u32, _: &Over) {
@@ -72,8 +76,12 @@ impl PrefixOnly {
 
 impl Policy for PrefixOnly {
     fn pick(&mut self, ask: &Ask<'_>, view: &View<'_>) -> Option<usize> {
-        let pod = best(view.engines.len(), &mut self.rng, |pod| self.sent.matched(pod, ask.keys) as f64);
+        let pod = best(view.up, &mut self.rng, |pod| self.sent.matched(pod, ask.keys) as f64);
         self.sent.send(pod, ask.keys);
         Some(pod)
+    }
+
+    fn gone(&mut self, pod: usize) {
+        self.sent.forget(pod);
     }
 }

@@ -33,6 +33,13 @@ impl Sent {
         self.engines.get(pod).map_or(0, |lru| lru.used.len())
     }
 
+    /// The engine lost all that it held.
+    pub(super) fn forget(&mut self, pod: usize) {
+        if let Some(lru) = self.engines.get_mut(pod) {
+            *lru = Lru::default();
+        }
+    }
+
     pub(super) fn send(&mut self, pod: usize, keys: &[u64]) {
         if self.engines.len() <= pod {
             self.engines.resize_with(pod + 1, Lru::default);

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
-use super::plot::{bars, escape, lines};
+use super::plot::{Series, bars, escape, lines};
+use super::scatter::scatter;
 use super::{Report, Row};
-use crate::metrics::METRICS;
+use crate::metrics::{Lines, METRICS, Metric, shown};
 
 /// Figures that are drawn.
 const DRAWN: &[(&str, &str)] = &[
@@ -15,6 +16,16 @@ const DRAWN: &[(&str, &str)] = &[
     ("re_prefilled_tokens", "Prompt tokens computed although some engine held them"),
 ];
 
+/// Lines over the run: title, unit, and what is drawn.
+type Over = (&'static str, &'static str, fn(&Lines) -> &[Option<f64>]);
+
+const COURSE: &[Over] = &[
+    ("Time to first token over the run, mean by arrival", "s", |lines| &lines.ttft_mean),
+    ("Cache hit over the run", "ratio", |lines| &lines.hit_ratio),
+    ("Waiting requests per engine over the run", "x", |lines| &lines.waiting),
+    ("KV cache in use over the run", "ratio", |lines| &lines.kv_usage),
+];
+
 const STYLE: &str = "body{font:15px/1.5 system-ui,sans-serif;max-width:960px;margin:2rem auto;padding:0 1rem;color:#1a1a1a;background:#fff}\
 h1{font-size:1.4rem}h2{font-size:1.05rem;margin-top:2rem}table{border-collapse:collapse;font-variant-numeric:tabular-nums;width:100%}\
 td,th{padding:.25rem .5rem;text-align:right;border-bottom:1px solid #e5e5e5}td:first-child,th:first-child{text-align:left}\
@@ -22,11 +33,12 @@ svg{width:100%;height:auto}svg text{font:12px system-ui,sans-serif;fill:currentC
 .grid{stroke:#e5e5e5;fill:none}.line{fill:none;stroke-width:2}p{color:#555}.scroll{overflow-x:auto}\
 @media(prefers-color-scheme:dark){body{background:#161616;color:#eee}td,th{border-color:#333}.grid{stroke:#333}.ci{stroke:#eee}p{color:#aaa}}";
 
-pub(super) fn document(report: &Report) -> String {
+pub(super) fn document(report: &Report, title: &str) -> String {
     let s = &report.set_up;
     let mut out = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>Race: {name}</title><style>{STYLE}</style><h1>Race: {name}</h1>",
+         <title>{title}: {name}</title><style>{STYLE}</style><h1>{title}: {name}</h1>",
+        title = escape(title),
         name = escape(&s.workload)
     );
     let rate = s.rate.map(|r| format!(" at {r:.2} per second")).unwrap_or_default();
@@ -51,8 +63,8 @@ pub(super) fn document(report: &Report) -> String {
         let _ = write!(out, "<p><strong>Broken off: {} runs are missing.</strong></p>", report.missing_runs);
     }
     for (name, title) in DRAWN {
-        let unit = METRICS.iter().find(|m| m.name == *name).map_or("", |m| m.unit);
-        let show = |value: f64| shown(value, unit);
+        let Some(metric) = Metric::named(name) else { continue };
+        let show = |value: f64| metric.shown(value);
         let _ = write!(out, "<h2>{title}</h2>");
         match report.axis() {
             Some(axis) => out += &lines(&series(report, name), axis.name(), &show),
@@ -62,6 +74,14 @@ pub(super) fn document(report: &Report) -> String {
             }
         }
     }
+    if report.axis().is_none() {
+        for (title, unit, of) in COURSE {
+            let series: Vec<Series> = report.policies.iter().map(|row| over(row, of(&row.course))).collect();
+            let _ = write!(out, "<h2>{title}</h2>{}", lines(&series, "seconds", &|value| shown(value, unit)));
+        }
+        out += "<h2>Time against hits</h2><p>The line joins those that nobody beats in both: each step to the right buys hits with time.</p>";
+        out += &scatter(&report.policies, "hit_ratio", "ttft_p95");
+    }
     for (heading, rows) in report.points() {
         let _ = write!(out, "<h2>All figures{}</h2>", heading.map(|h| format!(", {}", escape(&h))).unwrap_or_default());
         table(&mut out, rows);
@@ -69,8 +89,14 @@ pub(super) fn document(report: &Report) -> String {
     out + "</html>\n"
 }
 
-fn series(report: &Report, metric: &str) -> Vec<(String, Vec<(f64, f64)>)> {
-    let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
+fn over(row: &Row, values: &[Option<f64>]) -> Series {
+    let window = row.course.window;
+    let points = values.iter().enumerate().filter_map(|(at, v)| Some(((at as f64 + 0.5) * window, (*v)?)));
+    (row.policy.clone(), points.collect())
+}
+
+fn series(report: &Report, metric: &str) -> Vec<Series> {
+    let mut series: Vec<Series> = Vec::new();
     for row in &report.policies {
         let point = (row.at.values().next().copied().unwrap_or(0.0), row.metrics.get(metric).mean);
         match series.iter_mut().find(|(name, _)| *name == row.policy) {
@@ -89,26 +115,11 @@ fn table(out: &mut String, rows: &[Row]) {
             .iter()
             .map(|row| {
                 let e = row.metrics.get(metric.name);
-                let ci = e.ci.map(|ci| format!(" ± {}", shown(ci, metric.unit))).unwrap_or_default();
-                format!("<td>{}{ci}</td>", shown(e.mean, metric.unit))
+                let ci = e.ci.map(|ci| format!(" ± {}", metric.shown(ci))).unwrap_or_default();
+                format!("<td>{}{ci}</td>", metric.shown(e.mean))
             })
             .collect();
         let _ = write!(out, "<tr><td title=\"{}\">{}</td>{cells}</tr>", metric.doc, metric.name);
     }
     *out += "</table></div>";
-}
-
-/// A value with its unit.
-fn shown(value: f64, unit: &str) -> String {
-    match unit {
-        "s" if value.abs() < 1.0 => format!("{:.1} ms", value * 1e3),
-        "s" => format!("{value:.2} s"),
-        "ratio" => format!("{:.1} %", value * 1e2),
-        "tokens" if value.abs() >= 1e6 => format!("{:.2} M", value / 1e6),
-        "tokens" => format!("{value:.0}"),
-        "tokens/s" => format!("{value:.0}/s"),
-        "requests/s" => format!("{value:.2}/s"),
-        "x" => format!("{value:.2}"),
-        _ => format!("{value:.0}"),
-    }
 }

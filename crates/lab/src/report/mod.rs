@@ -4,14 +4,18 @@ mod csv;
 mod html;
 mod markdown;
 mod plot;
+mod scatter;
 
 use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use crate::metrics::{Estimate, METRICS, estimate, paired};
+use crate::metrics::{Course, Estimate, Lines, METRICS, Summary, estimate, paired};
 use crate::race::{Axis, Done, Race};
 use crate::workload::sharing;
+
+/// The policy that looks into the engines.
+const ORACLE: &str = "oracle";
 
 /// What was raced.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -47,8 +51,20 @@ pub struct SetUp {
     pub api_overhead_ms: f64,
     /// Sigma of the noise on steps.
     pub noise: f64,
+    /// Routers.
+    pub routers: usize,
+    /// Factors on engines' steps, in turn; empty = all alike.
+    pub slower: Vec<f64>,
+    /// Engines that die: number, seconds of death and return.
+    pub outages: Vec<(usize, f64, Option<f64>)>,
+    /// First requests that are not counted.
+    pub warm: usize,
     /// Runs of each policy that were wanted.
     pub seeds: u64,
+    /// Tokens of the longest prompt with its answer.
+    pub longest_request: u64,
+    /// Requests that may wait in an engine.
+    pub max_waiting: u64,
     /// Seconds to first token that count as good.
     pub slo_ttft: f64,
     /// Seconds per token that count as good.
@@ -83,6 +99,9 @@ impl Serialize for Metrics {
 pub struct Row {
     /// Name of the policy.
     pub policy: String,
+    /// Its number in the race.
+    #[serde(skip)]
+    pub choice: usize,
     /// Value of the sweep, by the axis's name.
     #[serde(flatten)]
     pub at: BTreeMap<&'static str, f64>,
@@ -90,9 +109,27 @@ pub struct Row {
     pub seeds: usize,
     /// Figures.
     pub metrics: Metrics,
-    /// Each run's values, in the order of the seeds.
+    /// Seconds that its mean time to first token is longer than the oracle's, seed by seed; `None` where the oracle takes no part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub behind_oracle: Option<Estimate>,
+    /// How its runs went over time, all taken together.
+    pub course: Lines,
+    /// Each run, by its seed.
     #[serde(skip)]
-    runs: BTreeMap<u64, Vec<f64>>,
+    runs: BTreeMap<u64, Summary>,
+}
+
+impl Row {
+    /// Each run with its seed.
+    pub fn runs(&self) -> impl Iterator<Item = (u64, &Summary)> {
+        self.runs.iter().map(|(seed, run)| (*seed, run))
+    }
+
+    /// The run of a seed.
+    #[must_use]
+    pub fn run(&self, seed: u64) -> Option<&Summary> {
+        self.runs.get(&seed)
+    }
 }
 
 /// A race's result.
@@ -123,20 +160,31 @@ impl Report {
         for point in 0..points {
             for (choice, named) in race.choices.iter().enumerate() {
                 let whole = done.iter().filter(|d| !d.cut && d.job.point == point && d.job.choice == choice);
-                let runs: BTreeMap<u64, Vec<f64>> = whole.map(|d| (d.job.seed, d.summary.values().to_vec())).collect();
+                let mut course = Course::default();
+                whole.clone().for_each(|d| course.add(&d.course));
+                let runs: BTreeMap<u64, Summary> = whole.map(|d| (d.job.seed, d.summary.clone())).collect();
                 if runs.is_empty() {
                     continue;
                 }
-                let column = |at: usize| runs.values().map(|values| values[at]).collect::<Vec<f64>>();
+                let column = |at: usize| runs.values().map(|run| run.values()[at]).collect::<Vec<f64>>();
                 let metrics = (0..METRICS.len()).map(|at| estimate(&column(at))).collect();
                 let value = race.sweep.as_ref().map(|(axis, values)| (axis.name(), values[point]));
                 policies.push(Row {
                     policy: named.name().to_owned(),
+                    choice,
                     at: value.into_iter().collect(),
                     seeds: runs.len(),
                     metrics: Metrics(metrics),
+                    behind_oracle: None,
+                    course: course.lines(),
                     runs,
                 });
+            }
+        }
+        for rows in policies.chunk_by_mut(|a: &Row, b: &Row| a.at == b.at) {
+            let Some(oracle) = rows.iter().find(|row| row.policy == ORACLE).cloned() else { continue };
+            for row in rows.iter_mut().filter(|row| row.policy != ORACLE) {
+                row.behind_oracle = Some(Self::difference(row, &oracle, "ttft_mean"));
             }
         }
         let whole = done.iter().filter(|d| !d.cut).count();
@@ -146,10 +194,7 @@ impl Report {
     /// By how much `row` differs from `base` in a figure, over the seeds that both have.
     #[must_use]
     pub fn difference(row: &Row, base: &Row, metric: &str) -> Estimate {
-        let Some(at) = METRICS.iter().position(|m| m.name == metric) else {
-            return Estimate { mean: f64::NAN, ci: None };
-        };
-        let common = row.runs.iter().filter_map(|(seed, values)| Some((values[at], base.runs.get(seed)?[at])));
+        let common = row.runs().filter_map(|(seed, run)| Some((run.get(metric), base.run(seed)?.get(metric))));
         let (a, b): (Vec<f64>, Vec<f64>) = common.unzip();
         paired(&a, &b)
     }
@@ -180,10 +225,10 @@ impl Report {
         markdown::document(self)
     }
 
-    /// As one page that needs nothing else.
+    /// As one page that needs nothing else, under a title.
     #[must_use]
-    pub fn html(&self) -> String {
-        html::document(self)
+    pub fn html(&self, title: &str) -> String {
+        html::document(self, title)
     }
 
     /// What was swept.
@@ -212,7 +257,13 @@ fn set_up(race: &Race) -> SetUp {
         dispatch_ms: fleet.dispatch.as_secs_f64() * 1e3,
         api_overhead_ms: fleet.api_overhead.as_secs_f64() * 1e3,
         noise: fleet.noise,
+        routers: fleet.routers,
+        slower: fleet.slower.clone(),
+        outages: fleet.outages.iter().map(|o| (o.pod, o.from.as_secs_f64(), o.to.map(|to| to.as_secs_f64()))).collect(),
+        warm: workload.warm,
         seeds: race.seeds,
+        longest_request: workload.requests.iter().map(|r| r.prompt.tokens + r.output).max().unwrap_or(0),
+        max_waiting: fleet.max_waiting as u64,
         slo_ttft: race.slo.ttft,
         slo_tpot: race.slo.tpot,
     }

@@ -4,13 +4,13 @@ use std::fmt::Write as _;
 
 use crate::metrics::Estimate;
 
-const WIDTH: f64 = 720.0;
+pub(super) const WIDTH: f64 = 720.0;
 const LEFT: f64 = 170.0;
 const RIGHT: f64 = 110.0;
 
 /// Colours that the colour-blind tell apart (Okabe and Ito).
 pub(super) const COLOURS: [&str; 8] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a8a", "#000000"];
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a8a", "currentColor"];
 
 /// A bar per policy, its interval as a whisker, its figure beside it.
 pub(super) fn bars(rows: &[(String, Estimate)], show: &dyn Fn(f64) -> String) -> String {
@@ -44,8 +44,14 @@ pub(super) fn bars(rows: &[(String, Estimate)], show: &dyn Fn(f64) -> String) ->
     out + "</svg>"
 }
 
-/// A line per policy over the values of the sweep.
-pub(super) fn lines(series: &[(String, Vec<(f64, f64)>)], axis: &str, show: &dyn Fn(f64) -> String) -> String {
+/// A line: whose, and its points.
+pub(super) type Series = (String, Vec<(f64, f64)>);
+
+/// Values that are marked each; more are a line alone.
+const MARKED: usize = 16;
+
+/// A line per policy over the values of the sweep, or over time.
+pub(super) fn lines(series: &[Series], axis: &str, show: &dyn Fn(f64) -> String) -> String {
     let (height, top, bottom) = (300.0, 14.0, 34.0);
     let all = || series.iter().flat_map(|(_, points)| points.iter());
     let (low_x, high_x) = all().fold((f64::MAX, f64::MIN), |(l, h), p| (l.min(p.0), h.max(p.0)));
@@ -69,6 +75,9 @@ pub(super) fn lines(series: &[(String, Vec<(f64, f64)>)], axis: &str, show: &dyn
     let mut ticks: Vec<f64> = all().map(|p| p.0).collect();
     ticks.sort_by(f64::total_cmp);
     ticks.dedup();
+    if ticks.len() > MARKED {
+        ticks = round_steps(low_x, high_x);
+    }
     for tick in ticks {
         let _ = write!(out, "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{tick}</text>", x(tick), height - 18.0);
     }
@@ -82,9 +91,12 @@ pub(super) fn lines(series: &[(String, Vec<(f64, f64)>)], axis: &str, show: &dyn
     let mut labels: Vec<(f64, usize)> = Vec::new();
     for (at, (_, points)) in series.iter().enumerate() {
         let colour = COLOURS[at % COLOURS.len()];
+        if points.is_empty() {
+            continue;
+        }
         let path: Vec<String> = points.iter().map(|p| format!("{:.1} {:.1}", x(p.0), y(p.1))).collect();
         let _ = write!(out, "<path d=\"M{}\" class=\"line\" stroke=\"{colour}\"/>", path.join("L"));
-        for p in points {
+        for p in points.iter().filter(|_| points.len() <= MARKED) {
             let _ = write!(out, "<circle cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\" fill=\"{colour}\"/>", x(p.0), y(p.1));
         }
         if let Some(last) = points.last() {
@@ -109,7 +121,28 @@ pub(super) fn lines(series: &[(String, Vec<(f64, f64)>)], axis: &str, show: &dyn
     out + "</svg>"
 }
 
+/// Round values from `low` to `high`, about six.
+fn round_steps(low: f64, high: f64) -> Vec<f64> {
+    let rough = (high - low) / 6.0;
+    let power = 10.0_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= rough).unwrap_or(rough);
+    let first = (low / step).ceil() as i64;
+    let last = (high / step).floor() as i64;
+    (first..=last).map(|n| (n as f64 * step * 1e6).round() / 1e6).collect()
+}
+
 /// Text of a page.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_axis_over_time_has_a_few_round_marks() {
+        assert_eq!(round_steps(0.25, 61.0), [20.0, 40.0, 60.0]);
+        assert_eq!(round_steps(0.0, 3.0), [0.0, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0]);
+    }
 }

@@ -57,6 +57,17 @@ impl Lengths {
         }
     }
 
+    /// What a length is on average, before it is held within its ends.
+    pub(super) fn mean(&self) -> f64 {
+        match *self {
+            Self::Fixed(tokens) => tokens as f64,
+            Self::Uniform { min, max } => (min as f64 + max as f64) / 2.0,
+            Self::Normal { mean, min, max, .. } | Self::LogNormal { mean, min, max, .. } => {
+                mean.clamp(min as f64, max.max(min) as f64)
+            }
+        }
+    }
+
     /// Reads `800`, `100..2000` (uniform), `normal:800/200/1/4000` or `lognormal:1500/1200/1/100000` (mean, deviation, shortest, longest).
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {

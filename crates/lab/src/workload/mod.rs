@@ -22,11 +22,15 @@ use pointsman_core::Nanos;
 pub use arrivals::Arrivals;
 pub use ideal::{Sharing, sharing};
 pub use lengths::Lengths;
+pub(crate) use lengths::MOST as MOST_TOKENS;
 pub use named::{NAMED, Named, Spec, SpecError};
 pub use prompt::Prompt;
-pub use read::{Format, ReadError, read};
+pub use read::{Format, ReadError, lines, read};
 pub use sessions::Sessions;
 pub use shared_prefix::{Ending, SharedPrefix, Stage};
+
+/// Ids of content that one workload may hold: a gibibyte of them.
+const MOST_IDS: usize = 1 << 27;
 
 /// When a request comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +65,8 @@ pub struct Workload {
     pub requests: Vec<Arrival>,
     /// Number of each stage's first request, from 0, growing.
     pub stages: Vec<usize>,
+    /// So many first requests fill caches and indexes, and are not counted.
+    pub warm: usize,
 }
 
 impl Workload {
@@ -73,7 +79,7 @@ impl Workload {
                 When::After(..) => Nanos(u64::MAX),
             });
         }
-        Self { name: name.into(), requests, stages: vec![0] }
+        Self { name: name.into(), requests, stages: vec![0], warm: 0 }
     }
 
     /// Everything comes `factor` times as fast: arrivals and think times, not the engines.
@@ -142,7 +148,8 @@ impl Workload {
             stages.insert(0, 0);
         }
         let name = self.name.clone();
-        (self.first(cut), Self { name, requests: rest, stages })
+        let warm = self.warm.saturating_sub(cut);
+        (self.first(cut), Self { name, requests: rest, stages, warm })
     }
 
     /// Prompt tokens of all requests.

@@ -1,16 +1,16 @@
 //! Mooncake's traces: JSON Lines with ids of content (simulator 3.1).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::lengths::MOST;
 use super::read::nanos;
-use super::{Arrival, Prompt, When};
+use super::{Arrival, Prompt, When, Workload};
 use pointsman_core::Nanos;
 
 /// Tokens per id where a line does not say.
 const BLOCK_TOKENS: u32 = 512;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 struct Line {
     /// Milliseconds.
     timestamp: f64,
@@ -18,8 +18,34 @@ struct Line {
     output_length: u64,
     hash_ids: Vec<u64>,
     block_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     session: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     lora: Option<String>,
+}
+
+impl Workload {
+    /// As lines of a trace; `None` where requests wait for others, of which a trace can tell nothing.
+    #[must_use]
+    pub fn trace(&self) -> Option<impl Iterator<Item = String>> {
+        let timed = self.requests.iter().all(|r| matches!(r.when, When::At(_)));
+        (timed && self.stages.len() == 1).then(|| self.requests.iter().map(written))
+    }
+}
+
+fn written(request: &Arrival) -> String {
+    let at = if let When::At(at) = request.when { at.0 } else { 0 };
+    let line = Line {
+        timestamp: at as f64 / 1e6,
+        input_length: request.prompt.tokens,
+        output_length: request.output,
+        // Whole in every reader of JSON, JavaScript included.
+        hash_ids: request.prompt.ids.iter().map(|id| id >> 11).collect(),
+        block_tokens: Some(request.prompt.unit),
+        session: request.session,
+        lora: request.lora.as_deref().map(str::to_owned),
+    };
+    serde_json::to_string(&line).unwrap_or_default()
 }
 
 /// One line, with its time in nanoseconds.
@@ -49,4 +75,21 @@ pub(super) fn line(text: &str, _: usize) -> Result<(u64, Arrival), String> {
 /// What is wrong, by column: the line is the trace's, not the parser's.
 fn json_fault(error: &serde_json::Error) -> String {
     error.to_string().replace(" at line 1 column ", ", column ")
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::workload::{Spec, read, sharing};
+
+    #[test]
+    fn a_generated_workload_is_the_same_as_a_trace() {
+        let made = Spec::parse("lora:requests=50,question=100..300").expect("fine").generate(3);
+        let lines: Vec<String> = made.trace().expect("all have a time").collect();
+        let again = read("again", lines.join("\n").as_bytes(), None).expect("a trace");
+        assert_eq!(sharing(&made, 16, true), sharing(&again, 16, true));
+        for (one, other) in made.requests.iter().zip(&again.requests) {
+            assert_eq!((one.output, &one.lora, one.session), (other.output, &other.lora, other.session));
+        }
+        assert!(Spec::parse("chat:sessions=2").expect("fine").generate(1).trace().is_none());
+    }
 }

@@ -1,6 +1,6 @@
 //! Workloads that have a name, and how a person changes them: `shared-prefix:groups=20,rate=8`.
 
-use super::{Arrivals, Ending, Lengths, Sessions, SharedPrefix, Stage, Workload};
+use super::{Arrivals, Ending, Lengths, MOST_IDS, Sessions, SharedPrefix, Stage, Workload};
 
 /// A workload with a name.
 #[derive(Clone, Copy, Debug)]
@@ -32,14 +32,16 @@ pub const NAMED: &[Named] = &[
     },
     Named {
         name: "precise-guide",
-        doc: "150 groups of 5, 6000/1200/1000 tokens, 3 to 60 requests a second in drained stages (llm-d, profile 1).",
+        doc: "150 groups of 5, 6000/1200/1000 tokens, Poisson, 3 to 60 requests a second in drained stages after 750 that warm up (llm-d-benchmark).",
         parameters: "groups=150,prompts=5,system=6000,question=1200,output=1000,ending=cycle,\
-                     stages=15x50+3x20+10x20+15x20+20x38+22x34+25x30+30x25+35x21+40x38+43x36+46x33+49x30+52x29+55x27+57x26+60x25",
+                     stages=15x50+3x20+10x20+15x20+20x38+22x34+25x30+30x25+35x21+40x38+43x36+46x33+49x30+52x29+55x27+57x26+60x25,\
+                     warm=750",
     },
     Named {
         name: "37-capacity",
-        doc: "83 groups of 3, 8000/1000/1000 tokens, constant rate (llm-d-kv-cache-manager).",
-        parameters: "groups=83,prompts=3,system=8000,question=1000,output=1000,ending=cycle,arrivals=constant,rate=20,requests=1000",
+        doc: "83 groups of 3, 8000/1000/1000 tokens, constant, 3 to 20 requests a second in drained stages after 250 that warm up (llm-d-kv-cache-manager).",
+        parameters: "groups=83,prompts=3,system=8000,question=1000,output=1000,ending=cycle,arrivals=constant,\
+                     stages=10x25+3x210+4x180+5x120+6x120+8x90+10x70+12x60+15x50+20x50,warm=250",
     },
     Named {
         name: "64-percent",
@@ -82,6 +84,9 @@ pub enum SpecError {
         /// What may be.
         known: &'static str,
     },
+    /// More than can be held.
+    #[error("`{0}` is more than fits into memory: at most {MOST} prompts and requests, with at most {tokens} tokens in all", tokens = MOST_IDS * 64)]
+    TooLarge(String),
     /// A value that means nothing.
     #[error("`{key}={value}`: expected {expected}")]
     Value {
@@ -94,7 +99,7 @@ pub enum SpecError {
     },
 }
 
-const SHARED_KEYS: &str = "groups, prompts, system, question, output, rate, requests, arrivals, cv, on, off, zipf, loras, order, ending, stages";
+const SHARED_KEYS: &str = "groups, prompts, system, question, output, rate, requests, arrivals, cv, on, off, zipf, loras, order, ending, stages, warm";
 const SESSION_KEYS: &str =
     "sessions, rate, users, turns, think, abandon, shared, own, question, output, max-tokens, arrivals, cv, on, off";
 
@@ -119,6 +124,13 @@ impl Spec {
         for pair in named.parameters.split(',').chain(given.split(',').filter(|p| !p.trim().is_empty())) {
             let (key, value) = pair.trim().split_once('=').unwrap_or((pair.trim(), ""));
             spec.set(key.trim(), value.trim())?;
+        }
+        let (count, ids) = match &spec.shape {
+            Shape::Shared(shared) => shared.size(),
+            Shape::Sessions(sessions) => sessions.size(),
+        };
+        if count > MOST as f64 || ids > MOST_IDS as f64 {
+            return Err(SpecError::TooLarge(text.into()));
         }
         Ok(spec)
     }
@@ -212,8 +224,10 @@ fn shared_key(shared: &mut SharedPrefix, key: &str, value: &str) -> Result<bool,
         "output" => shared.output = lengths(key, value)?,
         "zipf" => shared.zipf = number(key, value)?.min(10.0),
         "loras" => shared.loras = whole(key, value, MOST)? as usize,
+        "warm" => shared.warm = whole(key, value, MOST)? as usize,
         "requests" => {
             let requests = whole(key, value, MOST)? as usize;
+            shared.warm = 0;
             shared.stages.truncate(1);
             shared.stages.iter_mut().for_each(|stage| stage.requests = requests);
         }
@@ -240,6 +254,7 @@ fn shared_key(shared: &mut SharedPrefix, key: &str, value: &str) -> Result<bool,
                 sane.then(|| Stage { arrivals: process.at_rate(rate), requests: (rate * seconds).round() as usize })
             };
             let stages: Option<Vec<Stage>> = value.split('+').map(stage).collect();
+            shared.warm = 0;
             shared.stages = stages.ok_or_else(|| wrong(key, value, "RATExSECONDS, joined by +"))?;
         }
         _ => {
@@ -307,5 +322,14 @@ mod tests {
             fault("shared-prefix:requests=99999999999"),
             "`requests=99999999999`: expected a whole number up to 2,000,000"
         );
+        for much in [
+            "shared-prefix:groups=2000000,prompts=2000000",
+            "shared-prefix:requests=2000000,question=10000000",
+            "shared-prefix:stages=1000x2000+1000x2000",
+            "chat:sessions=200000,turns=100",
+            "chat:sessions=200000,own=10000000,max-tokens=10000000",
+        ] {
+            assert!(fault(much).contains("more than fits"), "{much}");
+        }
     }
 }

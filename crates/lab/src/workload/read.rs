@@ -1,8 +1,8 @@
 //! Traces from outside: which format, and what is wrong in which line.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read as _};
 
-use super::{Workload, mooncake, table};
+use super::{MOST_IDS, Workload, mooncake, table};
 
 /// Requests that a trace may have.
 pub(super) const MOST_REQUESTS: usize = 5_000_000;
@@ -27,29 +27,55 @@ pub enum ReadError {
         /// What is wrong.
         what: String,
     },
-    /// It cannot be read.
-    #[error("{0}")]
-    Io(#[from] std::io::Error),
+    /// It cannot be read to its end.
+    #[error("line {line}: {error}")]
+    Io {
+        /// Where, from 1.
+        line: usize,
+        /// Why.
+        error: std::io::Error,
+    },
     /// Nothing to do.
     #[error("the trace has no requests")]
     Empty,
     /// More than can be held.
-    #[error("the trace has more than {MOST_REQUESTS} requests")]
+    #[error("the trace has more than {MOST_REQUESTS} requests or {MOST_IDS} blocks")]
     TooLong,
 }
 
-impl ReadError {
-    /// The line that is wrong, from 1.
-    #[must_use]
-    pub fn line(&self) -> Option<usize> {
-        if let Self::Line { line, .. } = self { Some(*line) } else { None }
-    }
+/// Bytes that a line may have.
+const MOST_LINE: u64 = 256 << 20;
 
-    /// What is wrong, without the line.
-    #[must_use]
-    pub fn what(&self) -> String {
-        if let Self::Line { what, .. } = self { what.clone() } else { self.to_string() }
-    }
+/// Lines that are not empty, with their numbers from 1.
+pub fn lines(mut input: impl BufRead) -> impl Iterator<Item = Result<(usize, String), ReadError>> {
+    let mut number = 0;
+    let mut over = false;
+    std::iter::from_fn(move || {
+        while !over {
+            number += 1;
+            let mut bytes = Vec::new();
+            let read = input.by_ref().take(MOST_LINE + 1).read_until(b'\n', &mut bytes);
+            let wrong = |what: String| Some(Err(ReadError::Line { line: number, what }));
+            match read {
+                Ok(0) => return None,
+                Ok(n) if n as u64 > MOST_LINE => {
+                    over = true;
+                    return wrong(format!("longer than {} MiB", MOST_LINE >> 20));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    over = true;
+                    return Some(Err(ReadError::Io { line: number, error }));
+                }
+            }
+            let Ok(text) = String::from_utf8(bytes) else { return wrong("not UTF-8".into()) };
+            let line = text.trim_start_matches('\u{feff}').trim();
+            if !line.is_empty() {
+                return Some(Ok((number, line.to_owned())));
+            }
+        }
+        None
+    })
 }
 
 /// Reads a trace; arrivals are counted from the first. Without `format` its first character tells: `{` begins JSON.
@@ -57,35 +83,27 @@ impl ReadError {
 /// # Errors
 /// The first line that is wrong, a trace without requests, or one that cannot be read.
 pub fn read(name: &str, input: impl BufRead, format: Option<Format>) -> Result<Workload, ReadError> {
-    let mut lines = input.lines().enumerate().map(|(at, line)| (at + 1, line)).peekable();
-    while let Some((_, Ok(line))) = lines.peek() {
-        if !line.trim().is_empty() {
-            break;
-        }
-        lines.next();
-    }
-    let json = match (format, lines.peek()) {
-        (Some(format), _) => format == Format::Jsonl,
-        (None, Some((_, Ok(line)))) => line.trim_start().starts_with('{'),
-        (None, _) => true,
-    };
     let mut requests = Vec::new();
+    let mut ids = 0;
     let mut columns = None;
-    for (number, line) in lines {
-        let line = line?;
-        if line.trim().is_empty() {
-            continue;
-        }
+    let mut json = format.map(|format| format == Format::Jsonl);
+    for line in lines(input) {
+        let (number, line) = line?;
         let wrong = |what| ReadError::Line { line: number, what };
-        if json {
-            requests.push(mooncake::line(&line, number).map_err(wrong)?);
+        let request = if *json.get_or_insert(line.starts_with('{')) {
+            Some(mooncake::line(&line, number).map_err(wrong)?)
         } else {
             match &columns {
-                None => columns = Some(table::Columns::of(&line).map_err(wrong)?),
-                Some(columns) => requests.extend(columns.line(&line, number).map_err(wrong)?),
+                None => {
+                    columns = Some(table::Columns::of(&line).map_err(wrong)?);
+                    None
+                }
+                Some(columns) => columns.line(&line, number).map_err(wrong)?,
             }
-        }
-        if requests.len() > MOST_REQUESTS {
+        };
+        ids += request.as_ref().map_or(0, |(_, request)| request.prompt.ids.len());
+        requests.extend(request);
+        if requests.len() > MOST_REQUESTS || ids > MOST_IDS {
             return Err(ReadError::TooLong);
         }
     }
@@ -119,6 +137,15 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_text_or_more_than_fits_is_refused() {
+        let bytes = b"\n\xff\xfe\n";
+        assert_eq!(read("t", &bytes[..], None).expect_err("no text").to_string(), "line 2: not UTF-8");
+        let wide = "100,10000000,5\n".repeat(2_000);
+        let many = format!("Timestamp,ContextTokens,GeneratedTokens\n{wide}");
+        assert!(matches!(read("t", many.as_bytes(), None), Err(ReadError::TooLong)));
+    }
+
+    #[test]
     fn a_broken_line_is_named() {
         let fault = |text: &str| read("t", text.as_bytes(), None).expect_err("broken").to_string();
         let good = "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 5, \"hash_ids\": [0]}\n";
@@ -134,6 +161,8 @@ mod tests {
             "line 2: ContextTokens is no whole number: `x`"
         );
         assert!(fault("a,b\n1,2\n").starts_with("line 1: unknown columns"));
+        assert!(fault("NaN,1\n{").starts_with("line 1: unknown columns"));
+        assert_eq!(fault("Timestamp,ContextTokens,GeneratedTokens\nNaN,1,1\n"), "line 2: Timestamp is no time");
         assert_eq!(fault(""), "the trace has no requests");
         assert_eq!(fault("\n\n"), "the trace has no requests");
     }

@@ -57,6 +57,14 @@ impl Default for Sessions {
 const UNIT: u32 = 16;
 
 impl Sessions {
+    /// Requests, and ids of their content.
+    pub(super) fn size(&self) -> (f64, f64) {
+        let (turns, turn) = (self.turns.mean(), self.question.mean() + self.output.mean());
+        let prompt = self.shared as f64 + self.own.mean() + turns / 2.0 * turn;
+        let requests = self.sessions as f64 * turns;
+        (requests, requests * prompt.min(self.max_tokens as f64) / f64::from(UNIT))
+    }
+
     /// The workload of one seed.
     #[must_use]
     pub fn generate(&self, name: &str, seed: u64) -> Workload {
@@ -100,7 +108,7 @@ impl Sessions {
                 last_of_user[user] = before;
             }
         }
-        Workload { name: name.to_owned(), requests, stages: vec![0] }
+        Workload { name: name.to_owned(), requests, stages: vec![0], warm: 0 }
     }
 }
 

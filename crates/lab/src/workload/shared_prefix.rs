@@ -47,6 +47,8 @@ pub struct SharedPrefix {
     pub stages: Vec<Stage>,
     /// Adapters that groups take in turn; 0 = none.
     pub loras: usize,
+    /// First requests that are not counted.
+    pub warm: usize,
 }
 
 impl Default for SharedPrefix {
@@ -62,6 +64,7 @@ impl Default for SharedPrefix {
             ending: Ending::Fresh,
             stages: vec![Stage { arrivals: Arrivals::Poisson { rate: 10.0 }, requests: 100 }],
             loras: 0,
+            warm: 0,
         }
     }
 }
@@ -70,6 +73,13 @@ impl Default for SharedPrefix {
 const UNIT: u32 = 64;
 
 impl SharedPrefix {
+    /// Prompts and requests, and ids of their content.
+    pub(super) fn size(&self) -> (f64, f64) {
+        let requests: f64 = self.stages.iter().map(|stage| stage.requests as f64).sum();
+        let prompts = self.groups as f64 * self.prompts as f64;
+        (requests.max(prompts), requests * (self.system as f64 + self.question.mean()) / f64::from(UNIT))
+    }
+
     /// The workload of one seed.
     #[must_use]
     pub fn generate(&self, name: &str, seed: u64) -> Workload {
@@ -118,7 +128,7 @@ impl SharedPrefix {
         if stages.is_empty() {
             stages.push(0);
         }
-        Workload { name: name.to_owned(), requests, stages }
+        Workload { name: name.to_owned(), requests, stages, warm: self.warm }
     }
 }
 

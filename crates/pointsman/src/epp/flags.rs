@@ -14,6 +14,7 @@ use pointsman_sources::{HealthOptions, SHORTEST_TICK, SourcesOptions, TlsClient}
 use super::selector;
 use super::units::quantity;
 use crate::failure::{Exit, Failure};
+use crate::listen::prompts_stay_here;
 use crate::serve::flags::{at_least_10ms, at_least_64kib, bytes, duration, path, share, token};
 
 const EXAMPLES: &str = "\
@@ -200,6 +201,9 @@ pub(crate) struct Epp {
     /// Share of decisions that are logged, 0 to 1
     #[arg(long, default_value = "1.0", value_parser = share, value_name = "SHARE", help_heading = "Observability")]
     pub(super) decision_log_sample: f64,
+    /// Keep how prompts begin (4 KiB of each) in the records, where everyone who may ask the admin listener sees it; the decision log has it too
+    #[arg(long, help_heading = "Observability")]
+    pub(super) show_prompts: bool,
     /// Memory for decision records, at least 64KiB
     #[arg(long, default_value = "8MiB", value_parser = at_least_64kib, value_name = "SIZE", help_heading = "Observability")]
     pub(super) record_bytes: u64,
@@ -310,6 +314,7 @@ impl Epp {
             let what = format!("flag \"{name}\" is deprecated and cannot be used");
             return refuse(&what, "configure metrics via engineConfigs in EndpointPickerConfig instead");
         }
+        prompts_stay_here(self.show_prompts, self.admin()?, self.admin_token.as_deref())?;
         if self.pool_name.is_empty() == self.endpoint_selector.is_empty() {
             return refuse(
                 "either pool-name or endpoint-selector must be set",

@@ -227,6 +227,7 @@ fn pool_options(options: &Epp, states: Arc<LearnedStates>) -> PoolOptions {
         name: options.pool_name.clone(),
         states,
         record_bytes: usize::try_from(options.record_bytes).unwrap_or(usize::MAX),
+        show_prompts: options.show_prompts,
         stale_after: options.metrics_staleness_threshold,
         ..PoolOptions::default()
     }

@@ -1,6 +1,5 @@
 //! `pointsman trace inspect`: what a trace is like, before anything is played.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -33,12 +32,8 @@ pub(crate) struct Inspect {
 pub(crate) fn run(options: &Inspect) -> Result<Exit, Failure> {
     let workload = files::trace(&options.file)?;
     let found = Found::of(&workload);
-    let mut out = std::io::stdout().lock();
-    if options.json {
-        writeln!(out, "{:#}", found.json())?;
-    } else {
-        out.write_all(found.text(&workload.name, Paint::stdout()).as_bytes())?;
-    }
+    let json = || format!("{:#}\n", found.json());
+    super::print(&if options.json { json() } else { found.text(&workload.name, Paint::stdout()) })?;
     Ok(Exit::Fine)
 }
 

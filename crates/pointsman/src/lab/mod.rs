@@ -4,6 +4,7 @@
 
 mod files;
 mod inspect;
+mod make;
 mod progress;
 pub(crate) mod race;
 pub(crate) mod record;
@@ -14,6 +15,8 @@ pub(crate) mod tune;
 pub(crate) mod whatif;
 mod workers;
 
+use std::io::Write as _;
+
 use clap::Subcommand;
 
 use crate::failure::{Exit, Failure};
@@ -23,11 +26,21 @@ use crate::failure::{Exit, Failure};
 pub(crate) enum Trace {
     /// Show what a trace is like: its rate, its lengths, what its prompts share
     Inspect(inspect::Inspect),
+    /// Write a generated workload as a trace
+    Make(make::Make),
+}
+
+/// Prints what a command came to.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
 }
 
 /// Runs it.
 pub(crate) fn trace(command: &Trace) -> Result<Exit, Failure> {
     match command {
         Trace::Inspect(options) => inspect::run(options),
+        Trace::Make(options) => make::run(options),
     }
 }

@@ -19,11 +19,13 @@ impl Line {
         Self { on: std::io::stderr().is_terminal(), last: None }
     }
 
+    /// Whether it is time to show something.
+    pub(super) fn is_due(&self) -> bool {
+        self.on && self.last.is_none_or(|last| last.elapsed() >= REDRAW)
+    }
+
     /// `share` of the work is done, 0 to 1.
     pub(super) fn show(&mut self, share: f64, elapsed: Duration, label: &str) {
-        if !self.on || self.last.is_some_and(|last| last.elapsed() < REDRAW) {
-            return;
-        }
         self.last = Some(Instant::now());
         let _ = write!(std::io::stderr(), "\r\x1b[K{}", text(share, elapsed, label));
     }

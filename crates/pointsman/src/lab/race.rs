@@ -7,10 +7,11 @@ use clap::Args;
 use pointsman_lab::race::{Axis, Race as Plan};
 use pointsman_lab::report::Report;
 
-use super::setup::{Engines, Traffic, choice};
-use super::{files, table, workers};
+use super::files::Document;
+use super::setup::{Engines, Traffic, choices};
+use super::{table, workers};
 use crate::failure::{Exit, Failure};
-use crate::terminal::{Paint, count};
+use crate::terminal::{Paint, clean, count, thousands};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -37,9 +38,9 @@ pub(crate) struct Race {
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
     /// Runs at once; by default one per core
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
-    /// Repeat the race for several values of rate, pods, cache or scrape
+    #[arg(long, value_name = "N", value_parser = workers::threads())]
+    threads: Option<u16>,
+    /// Repeat the race for several values of rate, pods, cache, scrape or routers
     #[arg(long, value_name = "AXIS=A,B,..", value_parser = sweep)]
     sweep: Option<(Axis, Vec<f64>)>,
     /// Print everything as JSON
@@ -60,11 +61,15 @@ pub(crate) struct Race {
 const WITHOUT: &str = "shared-prefix:rate=20";
 
 fn sweep(text: &str) -> Result<(Axis, Vec<f64>), String> {
-    let expected = "rate=.., pods=.., cache=.. or scrape=.. with numbers above 0, separated by commas";
+    let expected = "rate=.., pods=.., cache=.., scrape=.. or routers=.. with numbers above 0, separated by commas";
     let (name, values) = text.split_once('=').ok_or(expected)?;
     let axis = Axis::named(name).ok_or(expected)?;
-    let highest = if axis == Axis::Pods { 4_096.0 } else { 1_000_000.0 };
-    let lowest = if axis == Axis::Pods || axis == Axis::Scrape { 1.0 } else { 0.001 };
+    let (lowest, highest) = match axis {
+        Axis::Pods => (1.0, 4_096.0),
+        Axis::Routers => (1.0, 64.0),
+        Axis::Scrape => (1.0, 1_000_000.0),
+        Axis::Rate | Axis::Cache => (0.001, 1_000_000.0),
+    };
     let number = |v: &str| v.trim().parse::<f64>().ok().filter(|n| n.is_finite() && (lowest..=highest).contains(n));
     let values: Option<Vec<f64>> = values.split(',').map(number).collect();
     let values = values.filter(|v| !v.is_empty() && v.len() <= 100);
@@ -77,7 +82,7 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
         std::io::stdout().lock().write_all(list.as_bytes())?;
         return Ok(Exit::Fine);
     }
-    let choices = options.policy.iter().map(|text| choice(text)).collect::<Result<Vec<_>, _>>()?;
+    let choices = choices(&options.policy)?;
     let plan = Plan {
         source: options.traffic.source(WITHOUT)?,
         fleet: options.engines.fleet()?,
@@ -92,6 +97,7 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
         let _ =
             writeln!(std::io::stderr(), "note: with one engine there is nothing to choose, all policies do the same");
     }
+    let page = options.html.as_deref().map(Document::at).transpose()?;
     workers::listen_for_interrupts();
     let jobs = plan.jobs();
     let label =
@@ -111,9 +117,9 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
     } else {
         table::race(&report, Paint::stdout())
     };
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
+    let printed = super::print(&text);
+    let drawn = page.map(|page| page.write(&report.html("Race"))).transpose()?;
+    printed?;
     let steps: u64 = done.iter().map(|d| d.steps).sum();
     let took = began.elapsed().as_secs_f64();
     let _ = writeln!(
@@ -122,9 +128,11 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
         count(done.len() as u64, "run"),
         count(steps, "engine step")
     );
-    if let Some(path) = &options.html {
-        files::write(path, &report.html())?;
+    if let Some(path) = options.html.as_ref().filter(|_| drawn.is_some()) {
         let _ = writeln!(std::io::stderr(), "report: {}", path.display());
+    }
+    if let Some(note) = refusals(&report) {
+        let _ = writeln!(std::io::stderr(), "{note}");
     }
     if report.missing_runs > 0 {
         let _ = writeln!(
@@ -136,4 +144,21 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
         return Ok(Exit::No);
     }
     Ok(Exit::Fine)
+}
+
+/// What to think of requests that nobody took.
+fn refusals(report: &Report) -> Option<String> {
+    let refused = |row: &pointsman_lab::report::Row| 1.0 - row.metrics.get("success_rate").mean;
+    let worst = report.policies.iter().max_by(|a, b| refused(a).total_cmp(&refused(b)))?;
+    let (share, s) = (refused(worst), &report.set_up);
+    (share > 0.0).then(|| {
+        format!(
+            "note: engines refused {:.1} % of the requests of {}: an engine holds {} tokens, the longest request has {}; up to {} requests wait",
+            share * 1e2,
+            clean(&worst.policy),
+            thousands(s.cache_tokens),
+            thousands(s.longest_request),
+            thousands(s.max_waiting)
+        )
+    })
 }

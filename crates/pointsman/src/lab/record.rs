@@ -52,17 +52,28 @@ pub(crate) struct Record {
 
 /// Records until told to end.
 pub(crate) fn run(options: &Record) -> Result<Exit, Failure> {
+    if options.from.as_ref().is_some_and(|from| files::same(from, &options.out)) {
+        return Err(Failure::usage("--from and --out are the same file").next("name another file with --out"));
+    }
     let mut sink = Sink::open(&options.out)?;
     workers::listen_for_interrupts();
-    match &options.from {
-        Some(log) => convert(log, &mut sink)?,
+    let ended = match &options.from {
+        Some(log) => convert(log, &mut sink),
         None => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|e| Failure::new("cannot start the runtime").why(e))?;
-            runtime.block_on(follow(options, &mut sink))?;
+            runtime.block_on(follow(options, &mut sink))
         }
+    };
+    // What was recorded stays, whatever ended it.
+    if let Err(full) = sink.flush() {
+        return Err(ended.err().unwrap_or(full));
     }
-    sink.flush()?;
+    if sink.written == 0 {
+        ended?;
+        let _ = writeln!(std::io::stderr(), "there were no decisions");
+        return Ok(Exit::No);
+    }
     let _ = writeln!(std::io::stderr(), "{} in {}", count(sink.written, "decision"), options.out.display());
     if sink.unshared > 0 {
         let _ = writeln!(
@@ -71,14 +82,14 @@ pub(crate) fn run(options: &Record) -> Result<Exit, Failure> {
             count(sink.unshared, "decision")
         );
     }
-    Ok(if sink.written > 0 { Exit::Fine } else { Exit::No })
+    ended.map(|()| Exit::Fine)
 }
 
 fn convert(log: &Path, sink: &mut Sink) -> Result<(), Failure> {
     files::lines(log, &mut |line| {
         let value: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
         let recorded = Recorded::of(&value, &mut sink.begin)?;
-        sink.write(&recorded, value.get("block_hashes").is_none()).map_err(|e| e.to_string())?;
+        sink.write(&recorded, value.get("block_hashes").is_none())?;
         Ok(!workers::stopped())
     })
 }
@@ -148,7 +159,7 @@ struct Sink {
 impl Sink {
     fn open(path: &Path) -> Result<Self, Failure> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
-        let file = file.map_err(|e| cannot(path, &e))?;
+        let file = file.map_err(|e| files::cannot_write(path, &e))?;
         Ok(Self { path: path.to_owned(), file: BufWriter::new(file), begin: None, written: 0, unshared: 0 })
     }
 
@@ -161,19 +172,13 @@ impl Sink {
 
     fn write(&mut self, recorded: &Recorded, unshared: bool) -> Result<(), Failure> {
         let line = serde_json::to_string(recorded).map_err(|e| Failure::new("a decision cannot be written").why(e))?;
-        writeln!(self.file, "{line}").map_err(|e| cannot(&self.path, &e))?;
+        writeln!(self.file, "{line}").map_err(|e| files::cannot_write(&self.path, &e))?;
         self.written += 1;
         self.unshared += u64::from(unshared);
         Ok(())
     }
 
     fn flush(&mut self) -> Result<(), Failure> {
-        self.file.flush().map_err(|e| cannot(&self.path, &e))
+        self.file.flush().map_err(|e| files::cannot_write(&self.path, &e))
     }
-}
-
-fn cannot(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(format!("cannot write {}", path.display()))
-        .why(error)
-        .next("free some space or name another file with --out")
 }

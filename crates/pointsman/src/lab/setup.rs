@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use clap::builder::PossibleValuesParser;
-use pointsman_lab::fleet::{Disaggregation, FleetOptions};
+use pointsman_lab::fleet::{Disaggregation, FleetOptions, Outage};
 use pointsman_lab::metrics::Slo;
 use pointsman_lab::policy::Choice;
 use pointsman_lab::race::Source;
@@ -17,6 +16,7 @@ use pointsman_sim::Profile;
 use super::files;
 use crate::check::{checked, read};
 use crate::failure::Failure;
+use crate::terminal::clean;
 
 /// Requests.
 #[derive(Args, Clone, Debug)]
@@ -52,9 +52,9 @@ pub(crate) struct Engines {
     /// GB/s at which KV moves between engines; transfers wait for each other on an engine's link
     #[arg(long, default_value_t = 11.0, value_name = "GB_PER_SECOND", value_parser = rate)]
     link: f64,
-    /// Hardware and model of each engine
-    #[arg(long, default_value = "8b-h100", value_parser = profiles())]
-    profile: String,
+    /// Hardware and model of each engine: a name, or a JSON file with a deployment of your own
+    #[arg(long, default_value = "8b-h100", value_name = "NAME|FILE", value_parser = pointsman_engine::deployment)]
+    profile: &'static Profile,
     /// Share of the profile's KV cache that each engine has
     #[arg(long, default_value_t = 1.0, value_name = "SHARE", value_parser = cache)]
     cache: f64,
@@ -76,6 +76,15 @@ pub(crate) struct Engines {
     /// Milliseconds of tokenising and the like that each request costs before an engine's queue
     #[arg(long, default_value_t = 15, value_name = "MS", value_parser = clap::value_parser!(u64).range(0..=60_000))]
     api_overhead: u64,
+    /// Routers, each with counts and a prefix index of its own
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    routers: u32,
+    /// How many times longer the steps of each engine take, in turn: `1,1,2` makes every third half as fast
+    #[arg(long, value_delimiter = ',', value_name = "FACTOR,..", value_parser = factor)]
+    slower: Vec<f64>,
+    /// An engine dies, and may return with an empty cache: `2@30` or `2@30..90`, engines from 0, seconds from the beginning
+    #[arg(long, value_name = "ENGINE@FROM[..TO]", value_parser = Outage::parse)]
+    kill: Vec<Outage>,
     /// Sigma of the noise on each engine step
     #[arg(long, default_value_t = 0.03, value_parser = noise)]
     noise: f64,
@@ -87,10 +96,6 @@ pub(crate) struct Engines {
     slo_tpot: f64,
 }
 
-fn profiles() -> PossibleValuesParser {
-    PossibleValuesParser::new(Profile::all().iter().map(|p| p.name))
-}
-
 fn between(text: &str, low: f64, high: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(n) if n.is_finite() && n >= low && n <= high => Ok(n),
@@ -100,6 +105,10 @@ fn between(text: &str, low: f64, high: f64) -> Result<f64, String> {
 
 fn rate(text: &str) -> Result<f64, String> {
     between(text, 0.001, 1_000_000.0)
+}
+
+fn factor(text: &str) -> Result<f64, String> {
+    between(text, 0.01, 100.0)
 }
 
 fn cache(text: &str) -> Result<f64, String> {
@@ -121,12 +130,7 @@ impl Traffic {
     pub(super) fn source(&self, without: &str) -> Result<Source, Failure> {
         let source = match (&self.trace, &self.workload) {
             (Some(path), _) => Source::Fixed(Arc::new(files::trace(path)?)),
-            (None, text) => {
-                let spec = Spec::parse(text.as_deref().unwrap_or(without));
-                Source::Made(Box::new(
-                    spec.map_err(|e| Failure::usage("--workload cannot be used").why(e).next("see `--workload help`"))?,
-                ))
-            }
+            (None, text) => Source::Made(Box::new(spec(text.as_deref().unwrap_or(without))?)),
         };
         let source = match (source, self.requests, self.speed) {
             (Source::Fixed(workload), first, speed) => {
@@ -151,6 +155,10 @@ impl Traffic {
 
 impl Engines {
     pub(super) fn fleet(&self) -> Result<FleetOptions, Failure> {
+        if let Some(outage) = self.kill.iter().find(|outage| outage.pod >= self.pods as usize) {
+            return Err(Failure::usage(format!("--kill {}@..: there is no such engine", outage.pod))
+                .next(format!("engines are numbered from 0 to {}", self.pods - 1)));
+        }
         if self.prefill_pods >= self.pods {
             return Err(Failure::usage("--prefill-pods leaves no engine to decode")
                 .why(format!("there are {} engines in all", self.pods))
@@ -158,7 +166,7 @@ impl Engines {
         }
         Ok(FleetOptions {
             pods: self.pods as usize,
-            profile: *Profile::named(&self.profile).unwrap_or(&Profile::all()[0]),
+            profile: *self.profile,
             cache: self.cache,
             block_size: self.block_size,
             max_num_seqs: self.max_num_seqs as usize,
@@ -167,6 +175,9 @@ impl Engines {
             scrape: Duration::from_millis(self.scrape),
             api_overhead: Duration::from_millis(self.api_overhead),
             noise: self.noise,
+            routers: self.routers as usize,
+            slower: self.slower.clone(),
+            outages: self.kill.clone(),
             disaggregation: Disaggregation {
                 prefill_pods: self.prefill_pods as usize,
                 link: self.link * 1e9,
@@ -179,6 +190,31 @@ impl Engines {
     pub(super) fn slo(&self) -> Slo {
         Slo { ttft: self.slo_ttft, tpot: self.slo_tpot / 1e3 }
     }
+}
+
+/// A workload by its name.
+pub(super) fn spec(text: &str) -> Result<Spec, Failure> {
+    let next = "list all: pointsman race --workload help";
+    Spec::parse(text).map_err(|e| Failure::usage("the workload cannot be used").why(e).next(next))
+}
+
+/// Policies by name or file, each once and each with a name of its own.
+pub(super) fn choices(texts: &[String]) -> Result<Vec<Choice>, Failure> {
+    let mut all: Vec<Choice> = Vec::new();
+    for text in texts {
+        let mut one = choice(text)?;
+        if all.contains(&one) {
+            let name = clean(one.name());
+            return Err(Failure::usage(format!("the policy {name} is named twice")).next("leave one out of --policy"));
+        }
+        if let Choice::Config { name, .. } = &mut one
+            && all.iter().any(|other| other.name() == &**name)
+        {
+            *name = text.as_str().into();
+        }
+        all.push(one);
+    }
+    Ok(all)
 }
 
 /// A policy by its name, or a configuration by its file.

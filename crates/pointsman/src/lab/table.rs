@@ -58,6 +58,8 @@ fn table(out: &mut String, rows: &[Row], paint: Paint) {
         .collect();
     let heads: String = HEADINGS.iter().zip(&widths).map(|(h, w)| format!("   {h:>w$}")).collect();
     let _ = writeln!(out, "  {}", paint.dim(&format!("{:width$}{heads}", "policy")));
+    let behind = rows.iter().filter_map(|row| Some(format!("{} {}", clean(&row.policy), gap(row.behind_oracle?))));
+    let behind: Vec<String> = behind.collect();
     for (row, cells) in rows.iter().zip(&cells) {
         let line: String = cells.iter().zip(&widths).map(|(c, w)| format!("   {c:>w$}")).collect();
         let is_best = best.is_some_and(|b| std::ptr::eq(b, row));
@@ -68,6 +70,9 @@ fn table(out: &mut String, rows: &[Row], paint: Paint) {
             if is_best { ">" } else { " " },
             if is_best { paint.bold(&text) } else { text.into() }
         );
+    }
+    if !behind.is_empty() {
+        let _ = writeln!(out, "  TTFT mean behind the oracle: {}", behind.join(", "));
     }
 }
 
@@ -95,6 +100,13 @@ fn seconds(estimate: Estimate) -> String {
         Some(ci) if estimate.mean > 0.0 => format!("{mean} ±{:.0} %", ci / estimate.mean * 1e2),
         _ => mean,
     }
+}
+
+/// `+807 ms ±12 ms`.
+fn gap(estimate: Estimate) -> String {
+    let sign = if estimate.mean < 0.0 { '-' } else { '+' };
+    let ci = estimate.ci.map(|ci| format!(" ±{}", millis(ci * 1e3))).unwrap_or_default();
+    format!("{sign}{}{ci}", millis(estimate.mean.abs() * 1e3))
 }
 
 /// How much later the 95th percentile of first tokens is, if that is more than chance.

@@ -73,12 +73,7 @@ pub(crate) fn run(options: &Whatif) -> Result<Exit, Failure> {
         return Err(Failure::usage(format!("{} holds no decisions", options.recording.display()))
             .next("record some: pointsman record --out recording.jsonl"));
     }
-    let mut out = std::io::stdout().lock();
-    if options.json {
-        writeln!(out, "{:#}", counts.json(&name))?;
-    } else {
-        out.write_all(counts.text(&name).as_bytes())?;
-    }
+    super::print(&if options.json { format!("{:#}\n", counts.json(&name)) } else { counts.text(&name) })?;
     if workers::stopped() {
         let _ = writeln!(std::io::stderr(), "interrupted: the figures are of the decisions up to here");
         return Ok(Exit::No);

@@ -32,9 +32,17 @@ pub(super) fn listen_for_interrupts() {
 }
 
 /// Cores to use.
-pub(super) fn cores(wanted: Option<usize>) -> usize {
-    wanted.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from)).clamp(1, 256)
+pub(super) fn cores(wanted: Option<u16>) -> usize {
+    wanted.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from).clamp(1, MOST)
 }
+
+/// Reads how many threads are wanted.
+pub(super) fn threads() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=MOST as i64)
+}
+
+/// Runs at once.
+const MOST: usize = 256;
 
 /// How far one run is, and whether it should go on.
 pub(super) type Tick<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
@@ -56,7 +64,7 @@ pub(super) fn spread<J: Sync, D: Send>(
     let line = Mutex::new(Line::stderr());
     let began = Instant::now();
     let show = |at: usize| {
-        let Some(mut line) = line.try_lock() else { return };
+        let Some(mut line) = line.try_lock().filter(|line| line.is_due()) else { return };
         let share =
             shares.iter().map(|s| s.load(Ordering::Relaxed)).sum::<usize>() as f64 / (PARTS * jobs.len()) as f64;
         line.show(share, began.elapsed(), &label(&jobs[at]));

@@ -13,6 +13,7 @@ use pointsman_sources::{HealthOptions, SHORTEST_TICK, SourcesOptions, TlsClient,
 use pointsman_trace::Tracer;
 
 use crate::failure::Failure;
+use crate::listen::prompts_stay_here;
 use crate::logging::Logging;
 
 const EXAMPLES: &str = "\
@@ -106,6 +107,9 @@ pub(crate) struct Serve {
     /// Record the salted hashes of prompt blocks, so that own traffic can be replayed without its text
     #[arg(long, help_heading = "Records")]
     pub(super) record_block_hashes: bool,
+    /// Keep how prompts begin (4 KiB of each) in the records, where everyone who may ask the admin listener sees it; the decision log has it too
+    #[arg(long, help_heading = "Records")]
+    pub(super) show_prompts: bool,
     /// Memory for decision records, at least 64KiB
     #[arg(long, default_value = "8MiB", value_parser = at_least_64kib, value_name = "SIZE", help_heading = "Records")]
     pub(super) record_bytes: u64,
@@ -264,6 +268,7 @@ impl Serve {
             tracer,
             record_bytes: usize::try_from(self.record_bytes).unwrap_or(usize::MAX),
             record_block_hashes: self.record_block_hashes,
+            show_prompts: self.show_prompts,
             stale_after: self.metrics_staleness_threshold,
             ..PoolOptions::default()
         }
@@ -296,7 +301,7 @@ impl Serve {
             return Err(Failure::usage(format!("--listen and --admin-listen are both {}", self.listen))
                 .next("give them different ports: the admin listener is not for clients"));
         }
-        Ok(())
+        prompts_stay_here(self.show_prompts, Some(self.admin_listen), self.admin_token.as_deref())
     }
 }
 
@@ -439,6 +444,15 @@ mod tests {
     fn one_address_cannot_be_both_listeners() {
         assert!(serve(&["--listen", "127.0.0.1:9090"]).check().is_err());
         assert!(serve(&["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]).check().is_ok());
+    }
+
+    #[test]
+    fn prompts_are_shown_elsewhere_only_to_who_has_the_token() {
+        let open = ["--show-prompts", "--admin-listen", "0.0.0.0:9090"];
+        assert!(serve(&open).check().is_err());
+        assert!(serve(&[&open[..], &["--admin-token", "s3cret"]].concat()).check().is_ok());
+        assert!(serve(&["--show-prompts"]).check().is_ok());
+        assert!(serve(&["--admin-listen", "0.0.0.0:9090"]).check().is_ok());
     }
 
     #[test]

@@ -15,6 +15,15 @@ pub(crate) struct Bench {
 }
 
 pub(crate) fn bench(names: &[&str], default: DefaultProfile, config: &str) -> Bench {
+    bench_with(names, default, config, |options| options)
+}
+
+pub(crate) fn bench_with(
+    names: &[&str],
+    default: DefaultProfile,
+    config: &str,
+    change: impl FnOnce(PoolOptions) -> PoolOptions,
+) -> Bench {
     // Draws among ties are then the same in every run.
     fastrand::seed(7);
     let states = Arc::<LearnedStates>::default();
@@ -23,7 +32,7 @@ pub(crate) fn bench(names: &[&str], default: DefaultProfile, config: &str) -> Be
     let compiled = compile(config.as_bytes(), &options, &mut faults).expect("a good configuration");
     let clock = Arc::new(ManualClock::at(Nanos(1_000_000_000)));
     let options = PoolOptions { clock: clock.clone(), states, stale_after: Duration::ZERO, ..PoolOptions::default() };
-    let pool = Pool::new(options, compiled);
+    let pool = Pool::new(change(options), compiled);
     for (i, name) in names.iter().enumerate() {
         let name = EndpointName::new("default", *name);
         pool.fleet.upsert(EndpointMeta::new(name, format!("10.0.0.{}", i + 1), 8000));

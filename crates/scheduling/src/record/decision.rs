@@ -3,8 +3,9 @@
 use super::{DecisionId, Reason};
 use crate::{Attribute, Candidate, Facts, PrefixMatch, Profile, ProfileRun};
 use parking_lot::Mutex;
-use pointsman_core::Nanos;
+use pointsman_core::{BlockHash, Nanos};
 use pointsman_fleet::Directory;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Candidates a profile's record holds at most: above twice as many, the best are kept and the rest is counted.
@@ -159,6 +160,39 @@ pub struct Shadowed {
     pub differs: bool,
 }
 
+/// How a prompt begins, for a person to see. Kept only where that was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptText {
+    /// The first bytes, as they are hashed.
+    pub bytes: Box<[u8]>,
+    /// Bytes of a block; 0 where blocks are not made of these bytes.
+    pub block_bytes: usize,
+    /// Hashes of all its blocks, by which prefixes of it are found.
+    pub chain: Box<[BlockHash]>,
+}
+
+impl PromptText {
+    /// All that is kept.
+    #[must_use]
+    pub fn text(&self) -> Cow<'_, str> {
+        lossy(&self.bytes)
+    }
+
+    /// What is kept of the blocks from `from` on, at most `most` bytes; `None` where nothing of them is.
+    #[must_use]
+    pub fn of_blocks(&self, from: usize, most: usize) -> Option<Cow<'_, str>> {
+        let start = from.checked_mul(self.block_bytes).filter(|_| self.block_bytes > 0)?;
+        let rest = self.bytes.get(start..).filter(|rest| !rest.is_empty())?;
+        Some(lossy(&rest[..rest.len().min(most)]))
+    }
+}
+
+/// Text without the zeros that fill a prompt's last token.
+fn lossy(bytes: &[u8]) -> Cow<'_, str> {
+    let end = bytes.iter().rposition(|b| *b != 0).map_or(0, |last| last + 1);
+    String::from_utf8_lossy(&bytes[..end])
+}
+
 /// How the request went on after the decision. Filled in as it happens.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
@@ -221,6 +255,8 @@ pub struct Decision {
     pub steps: Steps,
     /// Salted block hashes, when they are recorded.
     pub block_hashes: Option<Box<[u64]>>,
+    /// How its prompt begins, when that is recorded.
+    pub prompt: Option<Box<PromptText>>,
     /// What the shadow profiles would have chosen, when there are any.
     pub shadow: Option<Box<Shadowed>>,
     /// What followed.
@@ -345,7 +381,9 @@ impl Decision {
         let strings = [&self.request_id, &self.method, &self.path, &self.model, &self.target_model];
         let strings: usize = strings.iter().map(|s| s.len()).sum();
         // 160: what the outcome grows by, and the allocator's own overhead.
-        size_of::<Self>() + profiles + strings + self.block_hashes.as_ref().map_or(0, |b| b.len() * 8) + 160
+        let hashes = self.block_hashes.as_ref().map_or(0, |b| b.len() * 8);
+        let prompt = self.prompt.as_ref().map_or(0, |p| size_of::<PromptText>() + p.bytes.len() + p.chain.len() * 8);
+        size_of::<Self>() + profiles + strings + hashes + prompt + 160
     }
 
     /// Name of the endpoint at a place of the fleet; empty where there is none.

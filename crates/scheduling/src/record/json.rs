@@ -12,7 +12,7 @@ fn rfc3339(unix_ms: u64) -> String {
 
 impl Serialize for Decision {
     fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-        let mut o = s.serialize_struct("Decision", 18)?;
+        let mut o = s.serialize_struct("Decision", 19)?;
         o.serialize_field("id", &self.id.to_string())?;
         o.serialize_field("request_id", &*self.request_id)?;
         o.serialize_field("at", &rfc3339(self.at_unix_ms))?;
@@ -30,6 +30,9 @@ impl Serialize for Decision {
         if let Some(hashes) = &self.block_hashes {
             let hex: Vec<String> = hashes.iter().map(|h| format!("{h:016x}")).collect();
             o.serialize_field("block_hashes", &hex)?;
+        }
+        if let Some(prompt) = &self.prompt {
+            o.serialize_field("prompt_text", &prompt.text())?;
         }
         if let Some(shadow) = &self.shadow {
             o.serialize_field("shadow", &**shadow)?;

@@ -8,8 +8,8 @@ mod rescore;
 mod ring;
 
 pub use decision::{
-    CandidateRecord, Decision, LoraState, MAX_CANDIDATES, Outcome, ProfileColumns, ProfileRecord, Retry, ScorerColumn,
-    Shadowed, Signals, Steps,
+    CandidateRecord, Decision, LoraState, MAX_CANDIDATES, Outcome, ProfileColumns, ProfileRecord, PromptText, Retry,
+    ScorerColumn, Shadowed, Signals, Steps,
 };
 pub use id::{DecisionId, DecisionIds};
 pub use reason::Reason;

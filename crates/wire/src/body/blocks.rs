@@ -1,6 +1,6 @@
 //! Prompts as streams of bytes, cut into blocks and hashed as they come.
 
-use super::{MAX_BLOCKS, MAX_PROMPTS, Prompt};
+use super::{MAX_BLOCKS, MAX_PROMPTS, Prompt, PromptText};
 use pointsman_core::xxh64;
 use xxhash_rust::xxh64::Xxh64;
 
@@ -22,6 +22,9 @@ pub(super) struct Blocks {
     partial: Xxh64,
     contents: Vec<u64>,
     pub(super) prompts: Vec<Prompt>,
+    /// The beginning of the first prompt, and how long it may get.
+    text: Vec<u8>,
+    keep: usize,
 }
 
 impl Blocks {
@@ -36,7 +39,20 @@ impl Blocks {
             partial: Xxh64::new(0),
             contents: Vec::new(),
             prompts: Vec::new(),
+            text: Vec::new(),
+            keep: 0,
         }
+    }
+
+    /// With so many bytes of the first prompt kept.
+    pub(super) fn keeping(self, keep: usize) -> Self {
+        Self { keep, ..self }
+    }
+
+    /// What was kept.
+    pub(super) fn take_text(&mut self) -> Option<PromptText> {
+        let bytes = std::mem::take(&mut self.text);
+        (!bytes.is_empty()).then_some(PromptText { bytes, block_bytes: self.block_bytes })
     }
 
     /// Bytes of the prompt under way.
@@ -52,6 +68,10 @@ impl Blocks {
     #[inline]
     pub(super) fn write(&mut self, mut bytes: &[u8]) {
         self.bytes += bytes.len() as u64;
+        if self.text.len() < self.keep && self.prompts.is_empty() {
+            let room = self.keep - self.text.len();
+            self.text.extend_from_slice(&bytes[..bytes.len().min(room)]);
+        }
         if self.is_full() {
             return;
         }
@@ -143,6 +163,7 @@ impl Blocks {
         self.partial.reset(0);
         self.contents.clear();
         self.prompts.clear();
+        self.text.clear();
     }
 }
 
@@ -215,6 +236,23 @@ mod tests {
         blocks.repeat(7, u64::MAX / 8);
         blocks.finish();
         assert_eq!((blocks.prompts[0].tokens, blocks.prompts[0].contents.len()), (u64::MAX / 8, 2));
+    }
+
+    #[test]
+    fn the_beginning_of_the_first_prompt_is_kept_as_far_as_asked_for() {
+        let kept = |keep| {
+            let mut blocks = Blocks::new(1, 2).keeping(keep);
+            for piece in [&b"Hello, "[..], b"world!"] {
+                blocks.write(piece);
+            }
+            blocks.end_prompt();
+            blocks.write(b"another");
+            blocks.finish();
+            blocks.take_text().map(|text| (text.bytes, text.block_bytes))
+        };
+        assert_eq!(kept(0), None);
+        assert_eq!(kept(9), Some((b"Hello, wo".to_vec(), 4)));
+        assert_eq!(kept(100), Some((b"Hello, world!\0\0\0".to_vec(), 4)));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A [`BodyReader`] is told the [`Api`] and given chunks. It keeps what routing needs and turns the prompt into pseudo-tokens of four
 //! bytes, of which it keeps one content hash per block; `pointsman_core::chain` makes block hashes of them once the target model is
-//! known. The prompt itself is never copied.
+//! known. The prompt itself is never copied, but for its beginning where a person wants to see it ([`ReadOptions::keep`]).
 //!
 //! Fields that make up a prompt have a fixed order per API (a chat's `tools` stand before its `messages`). When a body brings them in
 //! that order, hashing keeps pace with the bytes. When one comes late, or twice, or a message's content comes before its role,
@@ -63,12 +63,14 @@ pub struct ReadOptions {
     pub max_blocks: usize,
     /// What images, videos and sounds are taken to cost.
     pub estimate: EstimateOptions,
+    /// Bytes of the first prompt that are kept; 0: none.
+    pub keep: usize,
 }
 
 impl Default for ReadOptions {
     /// Blocks of 64 tokens, up to 131,072 tokens: the defaults of `approx-prefix-cache-producer`.
     fn default() -> Self {
-        Self { block_tokens: 64, max_blocks: 2048, estimate: EstimateOptions::default() }
+        Self { block_tokens: 64, max_blocks: 2048, estimate: EstimateOptions::default(), keep: 0 }
     }
 }
 
@@ -93,6 +95,8 @@ pub struct ParsedBody {
     pub supplied: bool,
     /// Multimodal items of the (first) prompt, in order.
     pub features: Vec<Feature>,
+    /// How the first prompt begins, where that is to be kept and it is text.
+    pub text: Option<PromptText>,
 }
 
 impl ParsedBody {
@@ -109,6 +113,7 @@ impl ParsedBody {
             prompts: Vec::new(),
             supplied: false,
             features: Vec::new(),
+            text: None,
         }
     }
 
@@ -126,6 +131,15 @@ pub struct Prompt {
     pub tokens: u64,
     /// Content hash per block, the last partial one included, up to the cap.
     pub contents: Vec<u64>,
+}
+
+/// How a prompt begins, byte by byte as it is hashed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptText {
+    /// The first bytes.
+    pub bytes: Vec<u8>,
+    /// Bytes of a block of the prompt; 0 where its blocks are not made of these bytes.
+    pub block_bytes: usize,
 }
 
 /// A multimodal item inside a prompt.

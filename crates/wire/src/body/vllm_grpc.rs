@@ -52,7 +52,7 @@ impl VllmGrpcBody {
         let request = Request {
             api,
             prompt: Prompt::Missing,
-            blocks: Blocks::new(options.block_tokens, options.max_blocks),
+            blocks: Blocks::new(options.block_tokens, options.max_blocks).keeping(options.keep),
             stream: false,
             max_tokens: None,
             supplied,
@@ -78,6 +78,7 @@ impl VllmGrpcBody {
             prompts: take(&mut blocks.prompts),
             supplied: prompt == Prompt::Tokenized,
             features: if prompt == Prompt::Tokenized { take(supplied).features() } else { Vec::new() },
+            text: blocks.take_text().filter(|_| prompt == Prompt::Text),
             ..ParsedBody::unread(api)
         })
     }

@@ -180,7 +180,7 @@ impl Fields {
             name: Vec::new(),
             supplied: Supplied::default(),
             not_an_object: None,
-            blocks: Blocks::new(options.block_tokens, options.max_blocks),
+            blocks: Blocks::new(options.block_tokens, options.max_blocks).keeping(options.keep),
             hashed: Default::default(),
             reached: 0,
             out_of_order: false,
@@ -283,6 +283,8 @@ impl Fields {
 
     pub(super) fn parsed(&mut self) -> ParsedBody {
         let (model, model_span) = self.model.take().unzip();
+        let supplied =
+            matches!(self.api, Api::Generate | Api::SglangGenerate) || matches!(self.shape, Shape::Ids | Shape::Lists);
         ParsedBody {
             api: self.api,
             model,
@@ -291,13 +293,13 @@ impl Fields {
             max_output_tokens: self.caps.into_iter().flatten().next(),
             cache_salt: self.salt.take(),
             prompts: take(&mut self.blocks.prompts),
-            supplied: matches!(self.api, Api::Generate | Api::SglangGenerate)
-                || matches!(self.shape, Shape::Ids | Shape::Lists),
+            supplied,
             features: if self.api == Api::Generate {
                 take(&mut self.supplied).features()
             } else {
                 take(&mut self.features)
             },
+            text: self.blocks.take_text().filter(|_| !supplied),
         }
     }
 }
