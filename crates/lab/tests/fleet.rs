@@ -107,6 +107,14 @@ fn a_run_that_is_broken_off_says_so_and_keeps_what_had_ended() {
 }
 
 #[test]
+fn hours_without_requests_cost_nothing() {
+    let fleet = FleetOptions::default();
+    let outcome = play(&small("shared-prefix:requests=20,rate=0.001"), "default", &fleet, 1);
+    assert!(outcome.samples.iter().all(|s| s.ended == Ended::Complete) && outcome.seconds > 3_600.0);
+    assert!(outcome.events < 20_000, "{} events for 20 requests", outcome.events);
+}
+
+#[test]
 fn drained_stages_wait_for_each_other() {
     let workload = small("precise-guide:groups=3,prompts=2,system=256,question=64,output=20,stages=50x1+10x2");
     assert_eq!(workload.stages, [0, 50]);

@@ -69,8 +69,6 @@ fn what_cannot_be_raced_is_said_with_its_place() {
         let race = pointsman(&[&["race"], &args[..]].concat());
         assert!(code(&race) == 2 && race.stdout.is_empty() && err(&race).contains(word), "{args:?}: {}", err(&race));
     }
-    let unwritable = pointsman(&["race", "--seeds", "1", "--html", "/none/race.html"]);
-    assert!(code(&unwritable) == 3 && err(&unwritable).contains("/none/race.html") && !unwritable.stdout.is_empty());
 }
 
 #[test]
@@ -104,18 +102,37 @@ fn tune_writes_a_configuration_and_says_what_it_is_worth() {
         "--seeds",
         "3",
         "--objective",
-        "hit-rate",
+        "hit-rate=1,ttft-p95=0.5",
+        "--subject-to",
+        "tpot-p95<5",
+        "--search-parameters",
+        "index-size,match-length",
         "--out",
         path,
     ];
     let tune = pointsman(&args);
     assert!(code(&tune) <= 1, "{}", err(&tune));
     assert!(
-        out(&tune).contains("Best of 8 tried: ") && out(&tune).contains("chatbot") && out(&tune).contains("without it"),
+        out(&tune).contains("Best of 8 tried: ")
+            && out(&tune).contains("chatbot")
+            && out(&tune).contains("without prefix"),
         "{}",
         out(&tune)
     );
+    assert!(
+        out(&tune).contains("nobody is both earlier and hits more") && out(&tune).contains("subject to tpot-p95<5")
+    );
     assert_eq!(code(&pointsman(&["check", "--strict", path])), 0);
+    let json: serde_json::Value =
+        serde_json::from_str(&out(&pointsman(&[&args[..], &["--json"]].concat()))).expect("JSON");
+    assert_eq!((json["against"].as_array().map(Vec::len), &json["tried"]), (Some(7), &8.into()));
+    for point in json["frontier"].as_array().expect("a list") {
+        assert!(point["ttft_p95"]["mean"].is_f64() && point["hit_ratio"]["mean"].is_f64(), "{point}");
+        if let Some(document) = point["document"].as_str() {
+            let path = file(&folder, "point.yaml", document);
+            assert_eq!(code(&pointsman(&["check", "--strict", &path])), 0, "{document}");
+        }
+    }
 }
 
 #[test]

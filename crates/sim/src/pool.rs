@@ -6,6 +6,7 @@
 //! useful prefix, a tail without its head is not.
 
 use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
 /// Number of a block inside its pool.
 pub type PoolBlock = u32;
@@ -131,11 +132,12 @@ impl BlockPool {
             return;
         }
         entry.key = Some(key);
-        match self.by_key.get(&key) {
-            None => {
-                self.by_key.insert(key, block);
+        match self.by_key.entry(key) {
+            Entry::Vacant(place) => {
+                place.insert(block);
             }
-            Some(&first) => {
+            Entry::Occupied(place) => {
+                let first = *place.get();
                 self.blocks[block as usize].twin = self.blocks[first as usize].twin;
                 self.blocks[first as usize].twin = block;
             }
@@ -197,12 +199,14 @@ impl BlockPool {
     fn forget(&mut self, block: PoolBlock) {
         let twin = std::mem::replace(&mut self.blocks[block as usize].twin, NONE);
         let Some(key) = self.blocks[block as usize].key.take() else { return };
-        let Some(&first) = self.by_key.get(&key) else { return };
+        let Entry::Occupied(mut entry) = self.by_key.entry(key) else { return };
+        let first = *entry.get();
         if first == block {
-            match twin {
-                NONE => self.by_key.remove(&key),
-                twin => self.by_key.insert(key, twin),
-            };
+            if twin == NONE {
+                entry.remove();
+            } else {
+                entry.insert(twin);
+            }
             return;
         }
         let mut at = first;

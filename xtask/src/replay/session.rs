@@ -126,6 +126,7 @@ async fn one(client: &Client, gateway: &Gateway, url: &str, body: Bytes, late: D
         other => Some(format!("{other:?}")),
     };
     Sample {
+        late: late.as_secs_f64() * speed,
         // A client that sends late would otherwise flatter a slow pool.
         ttft: (late + answer.first).as_secs_f64() * speed,
         usage: answer.usage.unwrap_or_default(),

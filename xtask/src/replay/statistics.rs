@@ -9,6 +9,8 @@ use crate::completion::Usage;
 /// What one request gave.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sample {
+    /// Simulated seconds from its due time until this client sent it: how busy the machine is.
+    pub(crate) late: f64,
     /// Simulated seconds from its due time to its first token.
     pub(crate) ttft: f64,
     /// Tokens, as the engine counted them.
@@ -40,6 +42,8 @@ pub(crate) struct Summary {
     actual: u64,
     unrecorded: usize,
     per_engine: Vec<usize>,
+    /// Mean of how late this client was, in simulated seconds.
+    pub(crate) late: f64,
     /// Why requests had no complete answer.
     pub(crate) failures: Vec<String>,
 }
@@ -66,6 +70,7 @@ impl Summary {
             predicted: answered.iter().filter_map(|sample| sample.predicted).sum(),
             actual,
             unrecorded: answered.iter().filter(|sample| sample.predicted.is_none()).count(),
+            late: answered.iter().map(|sample| sample.late).sum::<f64>() / answered.len().max(1) as f64,
             per_engine: engines.iter().map(|at| by_engine.get(at.to_string().as_str()).copied().unwrap_or(0)).collect(),
             failures: samples.iter().filter_map(|sample| sample.failure.clone()).collect(),
         }
@@ -108,7 +113,7 @@ mod tests {
 
     fn sample(ttft: f64, cached: u64, endpoint: &str) -> Sample {
         let usage = Usage { prompt: 1_000, completion: 1, cached };
-        Sample { ttft, usage, predicted: Some(cached + 16), endpoint: endpoint.into(), failure: None }
+        Sample { late: 0.0, ttft, usage, predicted: Some(cached + 16), endpoint: endpoint.into(), failure: None }
     }
 
     #[test]

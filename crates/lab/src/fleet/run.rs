@@ -276,7 +276,7 @@ impl<'a> Run<'a> {
         if self.now > BEGIN {
             self.course.reading(self.now, engine.waiting(), engine.kv_usage());
         }
-        self.changed[at] = engine.inside() > 0;
+        self.changed[at] = engine.inside() > 0 || engine.held_blocks() > 0;
         self.policy.scraped(self.now, at, &self.engines[at]);
     }
 

@@ -6,6 +6,7 @@ use super::plot::{Series, bars, escape, lines};
 use super::scatter::scatter;
 use super::{Report, Row};
 use crate::metrics::{Lines, METRICS, Metric, shown};
+use crate::race::Axis;
 
 /// Figures that are drawn.
 const DRAWN: &[(&str, &str)] = &[
@@ -41,7 +42,11 @@ pub(super) fn document(report: &Report, title: &str) -> String {
         title = escape(title),
         name = escape(&s.workload)
     );
-    let rate = s.rate.map(|r| format!(" at {r:.2} per second")).unwrap_or_default();
+    let rate = s
+        .rate
+        .filter(|_| report.axis() != Some(Axis::Rate))
+        .map(|r| format!(" at {r:.2} per second"))
+        .unwrap_or_default();
     let _ = write!(
         out,
         "<p>{} requests{rate}, {} engines of {} with {} tokens of KV cache each, metrics read every {} ms. {} seeds; whiskers and ± are \
@@ -79,7 +84,7 @@ pub(super) fn document(report: &Report, title: &str) -> String {
             let series: Vec<Series> = report.policies.iter().map(|row| over(row, of(&row.course))).collect();
             let _ = write!(out, "<h2>{title}</h2>{}", lines(&series, "seconds", &|value| shown(value, unit)));
         }
-        out += "<h2>Time against hits</h2><p>The line joins those that nobody beats in both: each step to the right buys hits with time.</p>";
+        out += "<h2>Time against hits</h2><p>Cache hits to the right, the 95th percentile of the time to the first token upwards. The line joins those that nobody beats in both.</p>";
         out += &scatter(&report.policies, "hit_ratio", "ttft_p95");
     }
     for (heading, rows) in report.points() {

@@ -10,7 +10,7 @@ const RIGHT: f64 = 110.0;
 
 /// Colours that the colour-blind tell apart (Okabe and Ito).
 pub(super) const COLOURS: [&str; 8] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a8a", "currentColor"];
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8a8a8a", "#882255"];
 
 /// A bar per policy, its interval as a whisker, its figure beside it.
 pub(super) fn bars(rows: &[(String, Estimate)], show: &dyn Fn(f64) -> String) -> String {
@@ -27,7 +27,7 @@ pub(super) fn bars(rows: &[(String, Estimate)], show: &dyn Fn(f64) -> String) ->
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text><rect x=\"{LEFT}\" y=\"{y}\" width=\"{width:.1}\" height=\"18\" fill=\"{colour}\"/>",
             LEFT - 8.0,
             y + 13.0,
-            escape(name)
+            label(name)
         );
         if ci > 0.0 {
             let (from, to) = (LEFT + (width - ci).max(0.0), LEFT + width + ci);
@@ -112,14 +112,27 @@ pub(super) fn lines(series: &[Series], axis: &str, show: &dyn Fn(f64) -> String)
         let colour = COLOURS[which % COLOURS.len()];
         let _ = write!(
             out,
-            "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"{colour}\">{}</text>",
-            x(high_x) + 8.0,
+            "<circle cx=\"{:.1}\" cy=\"{at:.1}\" r=\"4\" fill=\"{colour}\"/><text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            x(high_x) + 14.0,
+            x(high_x) + 22.0,
             at + 4.0,
-            escape(&series[which].0)
+            label(&series[which].0)
         );
     }
     out + "</svg>"
 }
+
+/// A name beside a plot: its beginning, and as a whole under the pointer.
+pub(super) fn label(name: &str) -> String {
+    let short: String = name.chars().take(SHOWN).collect();
+    if short.len() == name.len() {
+        return escape(name);
+    }
+    format!("{}..<title>{}</title>", escape(short.trim_end_matches([',', ' '])), escape(name))
+}
+
+/// Characters of a name that fit beside a plot.
+pub(super) const SHOWN: usize = 24;
 
 /// Round values from `low` to `high`, about six.
 fn round_steps(low: f64, high: f64) -> Vec<f64> {

@@ -60,17 +60,23 @@ impl Comparison<'_> {
     /// Who is to meet the winner.
     #[must_use]
     pub fn plan(space: &Space, best: Candidate, frontier: &[Candidate]) -> (Vec<Role>, Vec<Choice>) {
-        let mut all = vec![(Role::Winner, space.choice(&best)), (Role::Default, Choice::default_picker())];
+        let named =
+            |name: String, candidate: Candidate| Choice::document(name, space.document(&candidate).into_bytes());
+        let mut all = vec![(Role::Winner, named("winner".into(), best)), (Role::Default, Choice::default_picker())];
         let presets = pointsman_plugins::presets::PRESETS.iter().filter_map(|p| Choice::named(p.name));
         all.extend(presets.map(|choice| (Role::Preset, choice)));
         let others = frontier.iter().filter(|c| **c != best && **c != Candidate::of_default());
         all.extend(others.map(|c| (Role::Frontier(*c), space.choice(c))));
         let weights = (0..SCORERS.len()).filter(|at| best.weights[*at] > 0.0).flat_map(|at| [(at, 0.0), (at, 2.0)]);
+        all.extend(weights.filter_map(|(at, factor)| {
+            let name = format!("{} {}", if factor == 0.0 { "without" } else { "twice" }, SCORERS[at].1);
+            Some((Role::Weight(at, factor), named(name, best.scaled(at, factor)?)))
+        }));
         all.extend(
-            weights
-                .filter_map(|(at, factor)| Some((Role::Weight(at, factor), space.choice(&best.scaled(at, factor)?)))),
+            (0..KNOBS.len()).filter_map(|at| {
+                Some((Role::Knob(at), named(format!("default {}", KNOBS[at].name), best.without(at)?)))
+            }),
         );
-        all.extend((0..KNOBS.len()).filter_map(|at| Some((Role::Knob(at), space.choice(&best.without(at)?)))));
         all.into_iter().unzip()
     }
 

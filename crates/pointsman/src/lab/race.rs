@@ -82,6 +82,10 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
         std::io::stdout().lock().write_all(list.as_bytes())?;
         return Ok(Exit::Fine);
     }
+    if let Some((Axis::Pods, values)) = &options.sweep {
+        let fewest = values.iter().copied().fold(f64::INFINITY, f64::min);
+        options.engines.suffices(fewest as u32)?;
+    }
     let choices = choices(&options.policy)?;
     let plan = Plan {
         source: options.traffic.source(WITHOUT)?,
@@ -146,11 +150,18 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// What to think of requests that nobody took.
+/// What to think of requests that were not completed.
 fn refusals(report: &Report) -> Option<String> {
     let refused = |row: &pointsman_lab::report::Row| 1.0 - row.metrics.get("success_rate").mean;
     let worst = report.policies.iter().max_by(|a, b| refused(a).total_cmp(&refused(b)))?;
     let (share, s) = (refused(worst), &report.set_up);
+    if share > 0.0 && !s.outages.is_empty() {
+        return Some(format!(
+            "note: {:.1} % of the requests of {} were not completed: answers that had begun in an engine that died are lost",
+            share * 1e2,
+            clean(&worst.policy)
+        ));
+    }
     (share > 0.0).then(|| {
         format!(
             "note: engines refused {:.1} % of the requests of {}: an engine holds {} tokens, the longest request has {}; up to {} requests wait",

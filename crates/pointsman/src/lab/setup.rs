@@ -154,16 +154,22 @@ impl Traffic {
 }
 
 impl Engines {
-    pub(super) fn fleet(&self) -> Result<FleetOptions, Failure> {
-        if let Some(outage) = self.kill.iter().find(|outage| outage.pod >= self.pods as usize) {
+    /// Whether so many engines have room for what is asked of some of them.
+    pub(super) fn suffices(&self, pods: u32) -> Result<(), Failure> {
+        if let Some(outage) = self.kill.iter().find(|outage| outage.pod >= pods as usize) {
             return Err(Failure::usage(format!("--kill {}@..: there is no such engine", outage.pod))
-                .next(format!("engines are numbered from 0 to {}", self.pods - 1)));
+                .next(format!("engines are numbered from 0 to {}", pods - 1)));
         }
-        if self.prefill_pods >= self.pods {
+        if self.prefill_pods >= pods {
             return Err(Failure::usage("--prefill-pods leaves no engine to decode")
-                .why(format!("there are {} engines in all", self.pods))
+                .why(format!("there are {pods} engines in all"))
                 .next("give fewer, or more --pods"));
         }
+        Ok(())
+    }
+
+    pub(super) fn fleet(&self) -> Result<FleetOptions, Failure> {
+        self.suffices(self.pods)?;
         Ok(FleetOptions {
             pods: self.pods as usize,
             profile: *self.profile,

@@ -78,12 +78,14 @@ fn table(out: &mut String, rows: &[Row], paint: Paint) {
 
 fn cells(row: &Row, best: Option<&Row>) -> [String; 9] {
     let get = |name| row.metrics.get(name);
+    let some = get("completed").mean > 0.0;
+    let seconds = |name: &'static str| if some { seconds(get(name)) } else { "-".into() };
     let percent = |name: &'static str| format!("{:.1} %", get(name).mean * 1e2);
     let tokens = get("re_prefilled_tokens").mean;
     [
-        seconds(get("ttft_mean")),
-        seconds(get("ttft_p95")),
-        seconds(get("e2e_mean")),
+        seconds("ttft_mean"),
+        seconds("ttft_p95"),
+        seconds("e2e_mean"),
         percent("hit_ratio"),
         thousands(get("completed").mean.round() as u64),
         if tokens >= 1e6 { format!("{:.1} M tok", tokens / 1e6) } else { format!("{:.1} k tok", tokens / 1e3) },

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use pointsman_lab::report::Row;
-use pointsman_lab::tune::{Comparison, KNOBS, Role, SCORERS, Verdict};
+use pointsman_lab::tune::{Comparison, Role, Verdict};
 
 use crate::terminal::clean;
 
@@ -19,7 +19,7 @@ pub(super) fn table(found: &Comparison<'_>) -> String {
     out.push_str("; figures are of what the search had not seen\n");
     let heading = |out: &mut String, first: &str, last: &str| {
         let figures: String = found.metrics().iter().map(|m| format!(" {:>18}", m.flag())).collect();
-        let _ = writeln!(out, "\n  {first:36}{figures}   {last}");
+        let _ = writeln!(out, "\n{}", format!("  {first:36}{figures}   {last}").trim_end());
     };
     let line = |out: &mut String, name: &str, row: &Row, last: &str| {
         let figure = |m: &&pointsman_lab::metrics::Metric| {
@@ -31,25 +31,21 @@ pub(super) fn table(found: &Comparison<'_>) -> String {
         let _ = writeln!(out, "{}", format!("  {name:36}{figures}   {last}").trim_end());
     };
     heading(&mut out, "policy", "winner against it");
-    line(&mut out, "the winner", winner, &breaks(found, winner));
+    line(&mut out, &winner.policy, winner, &breaks(found, winner));
     let others = found.rows().filter(|(role, _)| matches!(role, Role::Default | Role::Preset));
     for (_, row) in others {
         line(&mut out, &clean(&row.policy), row, &sentence(found, row));
     }
-    let changes: Vec<(String, &Row)> = found.rows().filter_map(|(role, row)| Some((change(role)?, row))).collect();
-    if !changes.is_empty() {
-        heading(&mut out, "what each part is good for", "winner against it");
-        for (what, row) in &changes {
-            line(&mut out, what, row, &sentence(found, row));
+    let changed = |role: &Role| matches!(role, Role::Weight(..) | Role::Knob(_));
+    if found.rows().any(|(role, _)| changed(&role)) {
+        heading(&mut out, "the winner, changed in one thing", "winner against it");
+        for (_, row) in found.rows().filter(|(role, _)| changed(role)) {
+            line(&mut out, &row.policy, row, &sentence(found, row));
         }
     }
     heading(&mut out, "nobody is both earlier and hits more", "");
-    for (role, row) in found.frontier() {
-        let name = match role {
-            Role::Winner => "the winner".into(),
-            _ => change(role).map_or_else(|| clean(&row.policy), |what| format!("winner, {what}")),
-        };
-        line(&mut out, &name, row, &breaks(found, row));
+    for (_, row) in found.frontier() {
+        line(&mut out, &clean(&row.policy), row, &breaks(found, row));
     }
     let moral = match found.against_default() {
         Some(Verdict::Noise) => "The difference to the default is noise: keep the default, or give more seeds.",
@@ -62,17 +58,6 @@ pub(super) fn table(found: &Comparison<'_>) -> String {
         let _ = writeln!(out, "\n{moral}");
     }
     out
-}
-
-/// How a variation differs from the winner.
-fn change(role: Role) -> Option<String> {
-    match role {
-        Role::Weight(at, factor) => {
-            Some(format!("{} {}", SCORERS[at].0, if factor == 0.0 { "left out" } else { "doubled" }))
-        }
-        Role::Knob(at) => Some(format!("{} as by default", KNOBS[at].name)),
-        _ => None,
-    }
 }
 
 fn breaks(found: &Comparison<'_>, row: &Row) -> String {

@@ -1,0 +1,238 @@
+//! What can go wrong with the laboratory's commands, as a shell sees it.
+
+mod shell;
+
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use shell::{code, err, file, out, pointsman};
+
+const LINE: &str = "{\"timestamp\": 0, \"input_length\": 5, \"output_length\": 5, \"hash_ids\": [0]}\n";
+
+/// A decision as a log has it.
+fn decision(second: u32) -> String {
+    format!(
+        "{{\"id\":\"1M8{second}\",\"at\":\"2026-11-29T10:00:0{second}.000Z\",\"target_model\":\"m\",\"prompt_tokens_estimated\":150,\
+         \"profiles\":[{{\"candidates\":[{{\"address\":\"10.0.0.1:80\",\"signals\":{{\"waiting\":5,\"in_flight\":0}}}}]}}],\
+         \"outcome\":{{\"endpoint\":\"10.0.0.1:80\",\"completion_tokens\":3,\"ended\":\"natural\"}}}}\n"
+    )
+}
+
+fn bytes(folder: &tempfile::TempDir, name: &str, content: &[u8]) -> String {
+    let path = folder.path().join(name);
+    std::fs::write(&path, content).expect("written");
+    path.to_str().expect("UTF-8").to_owned()
+}
+
+fn packed(text: &str) -> Vec<u8> {
+    let mut packer = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    packer.write_all(text.as_bytes()).expect("in memory");
+    packer.finish().expect("in memory")
+}
+
+fn start(args: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_pointsman"));
+    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("the program runs")
+}
+
+fn interrupt(child: &Child) {
+    let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+/// One small run of one policy.
+const SMALL: [&str; 7] = ["race", "--seeds", "1", "--policy", "default", "--workload", "shared-prefix:requests=5"];
+
+#[test]
+fn a_broken_trace_is_refused_with_its_place_and_a_remedy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let varied: String = (0..20_000).map(|at| LINE.replace("[0]", &format!("[{}]", at * 7_919 % 10_007))).collect();
+    let whole = packed(&varied);
+    for (name, content, place, word) in [
+        ("cut.jsonl.gz", &whole[..whole.len() / 2], "cut.jsonl.gz:", "gzip -t"),
+        ("head.gz", &whole[..5], "head.gz", ""),
+        ("latin.jsonl", &b"\n{\"a\": \"\xe9\"}\n"[..], "latin.jsonl:2: not UTF-8", "next"),
+        ("binary", &b"\x7fELF\x00\x01\x02\n"[..], "binary:1: unknown columns", "Timestamp"),
+        ("columns.csv", &b"when,who\n1,2\n"[..], "columns.csv:1: unknown columns", "ContextTokens"),
+        ("nan.csv", &b"Timestamp,ContextTokens,GeneratedTokens\nNaN,1,1\n"[..], "nan.csv:2: Timestamp", "next"),
+        ("inf.jsonl", &b"{\"timestamp\": 1e999}\n"[..], "inf.jsonl:1: ", "next"),
+        ("empty", &b""[..], "empty: the trace has no requests", "next"),
+        ("huge.csv", &b"Timestamp,ContextTokens,GeneratedTokens\n1,10000001,1\n"[..], "huge.csv:2: ", "next"),
+    ] {
+        let path = bytes(&folder, name, content);
+        for args in [vec!["trace", "inspect", &path], vec!["race", "--trace", &path], vec!["tune", "--trace", &path]] {
+            let output = pointsman(&args);
+            let said = err(&output);
+            assert!(code(&output) == 2 && output.stdout.is_empty(), "{args:?}: {said}");
+            assert!(said.contains(place) && said.contains(word) && said.lines().count() <= 3, "{args:?}: {said}");
+        }
+    }
+}
+
+#[test]
+fn times_in_any_order_and_prompts_of_a_token_are_no_fault() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let lines = ["3000.5", "0", "1e3", "0"].map(|at| LINE.replace("\"timestamp\": 0", &format!("\"timestamp\": {at}")));
+    let short = LINE.replace("\"input_length\": 5", "\"input_length\": 1");
+    let path = file(&folder, "mixed.jsonl", &format!("\u{feff}{}\r\n\n{short}", lines.concat()));
+    let race = pointsman(&["race", "--trace", &path, "--seeds", "1"]);
+    assert!(code(&race) == 0 && out(&race).contains("5 requests"), "{}", err(&race));
+}
+
+#[test]
+fn a_broken_recording_keeps_what_comes_before_and_is_never_written_over_itself() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = file(&folder, "log.jsonl", &(decision(1) + &decision(2) + "{\"id\":"));
+    let to = folder.path().join("recording.jsonl");
+    let to = to.to_str().expect("UTF-8");
+    let record = pointsman(&["record", "--from", &log, "--out", to]);
+    assert!(code(&record) == 2 && err(&record).contains("log.jsonl:3: "), "{}", err(&record));
+    assert_eq!(std::fs::read_to_string(to).expect("kept").lines().count(), 2);
+    let same = pointsman(&["record", "--from", &log, "--out", &log]);
+    assert!(code(&same) == 2 && err(&same).contains("same file"), "{}", err(&same));
+    assert_eq!(std::fs::read_to_string(&log).expect("untouched").lines().count(), 3);
+    let full = pointsman(&["record", "--from", to, "--out", "/dev/full"]);
+    assert_eq!(code(&full), 2, "a recording is no decision log: {}", err(&full));
+    let good = file(&folder, "good.jsonl", &decision(1));
+    let full = pointsman(&["record", "--from", &good, "--out", "/dev/full"]);
+    assert!(code(&full) == 3 && err(&full).contains("cannot write /dev/full"), "{}", err(&full));
+    let absurd = "{\"timestamp\":18446744073709551615,\"input_length\":18446744073709551615,\"picked\":\"a:1\"}\n";
+    let absurd = file(&folder, "absurd.jsonl", absurd);
+    let whatif = pointsman(&["whatif", "--config-file", "chatbot", &absurd]);
+    assert!(code(&whatif) == 2 && err(&whatif).contains("absurd.jsonl:1: "), "{}", err(&whatif));
+    let cut = bytes(&folder, "cut.gz", &packed(&decision(1).repeat(9))[..40]);
+    assert_eq!(code(&pointsman(&["whatif", "--config-file", "chatbot", &cut])), 2);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_found_before_the_work_and_a_full_one_costs_no_figures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let inside = folder.path().join("none/race.html");
+    for place in [inside.to_str().expect("UTF-8"), folder.path().to_str().expect("UTF-8")] {
+        for (command, flag) in [("race", "--html"), ("tune", "--out"), ("tune", "--html")] {
+            let output = pointsman(&[command, flag, place]);
+            assert!(code(&output) == 3 && output.stdout.is_empty() && err(&output).contains(place), "{}", err(&output));
+        }
+    }
+    let race = pointsman(&[&SMALL[..], &["--html", "/dev/full"]].concat());
+    assert!(code(&race) == 3 && err(&race).contains("cannot write /dev/full"), "{}", err(&race));
+    assert!(out(&race).contains("TTFT mean"));
+    let tune = ["tune", "--workload", "shared-prefix:requests=5", "--candidates", "8", "--seeds", "2"];
+    let full = pointsman(&[&tune[..], &["--out", "/dev/full"]].concat());
+    assert!(code(&full) == 3 && out(&full).contains("kind: EndpointPickerConfig"), "{}", err(&full));
+    use std::os::unix::fs::FileTypeExt as _;
+    let kind = std::fs::metadata("/dev/full").expect("it is still there").file_type();
+    assert!(kind.is_char_device() && !std::path::Path::new("/dev/full.part").exists());
+    // What is there stays whole until something whole takes its place, and nothing is left lying about.
+    let page = file(&folder, "race.html", "old");
+    assert_eq!(code(&pointsman(&[&SMALL[..], &["--html", &page]].concat())), 0);
+    assert!(std::fs::read_to_string(&page).expect("written").contains("<svg"));
+    assert_eq!(std::fs::read_dir(folder.path()).expect("a folder").count(), 1);
+}
+
+#[test]
+fn a_reader_who_leaves_and_a_full_output_end_a_command_in_their_own_ways() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let page = folder.path().join("race.html");
+    let page = page.to_str().expect("UTF-8");
+    let trace = file(&folder, "trace.jsonl", LINE);
+    let recording = file(&folder, "log.jsonl", &decision(1));
+    let commands = [
+        [&SMALL[..], &["--html", page]].concat(),
+        vec!["trace", "inspect", &trace],
+        vec!["trace", "make", "unique"],
+        vec!["whatif", "--config-file", "chatbot", &recording],
+    ];
+    for args in &commands {
+        let mut child = start(args);
+        drop(child.stdout.take());
+        let mut said = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
+        assert_eq!(child.wait().expect("it ends").code(), Some(0), "{args:?}: {said}");
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a device");
+        let output = Command::new(env!("CARGO_BIN_EXE_pointsman")).args(args).stdout(full).output().expect("it runs");
+        assert!(code(&output) == 3 && err(&output).contains("cannot write the output"), "{args:?}: {}", err(&output));
+    }
+    assert!(std::fs::read_to_string(page).expect("written all the same").contains("<svg"));
+}
+
+#[test]
+fn flags_that_mean_nothing_are_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let trace = file(&folder, "trace.jsonl", LINE);
+    for (args, word) in [
+        (vec!["race", "--threads", "0"], "1..=256"),
+        (vec!["race", "--policy", "default,random,default"], "default is named twice"),
+        (vec!["race", "--policy", "least-request,least-connections"], "named twice"),
+        (vec!["race", "--trace", &trace, "--requests", "0"], "no requests"),
+        (vec!["race", "--rate", "0"], "0.001"),
+        (vec!["race", "--rate", "NaN"], "0.001"),
+        (vec!["race", "--pods", "0"], "1..=4096"),
+        (vec!["race", "--workload", "shared-prefix:groups=2000000,prompts=2000000"], "more than fits"),
+        (vec!["race", "--workload", "shared-prefix:requests=2000000,question=10000000"], "more than fits"),
+        (vec!["tune", "--threads", "0"], "1..=256"),
+        (vec!["tune", "--objective", "speed"], "ttft-p95"),
+        (vec!["tune", "--subject-to", "tpot-p95"], "tpot-p95<0.05"),
+        (vec!["tune", "--search-parameters", "colour"], "index-size"),
+        (vec!["trace", "make", "chat"], "wait for others"),
+    ] {
+        let output = pointsman(&args);
+        assert!(code(&output) == 2 && output.stdout.is_empty(), "{args:?}: {}", err(&output));
+        assert!(err(&output).contains(word), "{args:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn absurd_loads_and_fleets_end_and_say_what_was_refused() {
+    let run = |more: &[&str]| -> Output {
+        let began = Instant::now();
+        let output = pointsman(&[&["race", "--seeds", "1", "--policy", "default"], more].concat());
+        assert!(code(&output) == 0 && began.elapsed() < Duration::from_secs(60), "{more:?}: {}", err(&output));
+        output
+    };
+    run(&["--rate", "0.001"]);
+    run(&["--rate", "1000000"]);
+    run(&["--pods", "4096", "--workload", "shared-prefix:requests=10"]);
+    let one = run(&["--pods", "1"]);
+    assert!(err(&one).contains("nothing to choose"), "{}", err(&one));
+    let huge = run(&["--workload", "shared-prefix:question=10000000,requests=5,prompts=1"]);
+    assert!(err(&huge).contains("refused 100.0 %") && out(&huge).contains("default"), "{}", err(&huge));
+}
+
+#[test]
+fn files_of_the_same_name_are_told_apart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let document = |weight: u32| {
+        format!(
+            "kind: EndpointPickerConfig\nplugins:\n- type: queue-scorer\nschedulingProfiles:\n- name: default\n  plugins:\n  - {{pluginRef: queue-scorer, weight: {weight}}}\n"
+        )
+    };
+    std::fs::create_dir(folder.path().join("other")).expect("a folder");
+    let one = file(&folder, "mine.yaml", &document(1));
+    let other = file(&folder, "other/mine.yaml", &document(2));
+    let policies = format!("{one},{other}");
+    let race = pointsman(&["race", "--seeds", "1", "--csv", "--policy", &policies]);
+    let text = out(&race);
+    assert!(text.contains("\nmine,") && text.contains("other/mine.yaml,"), "{text}{}", err(&race));
+}
+
+#[test]
+fn an_interrupted_search_prints_what_it_has_and_a_second_interrupt_ends_it_at_once() {
+    let long = ["tune", "--workload", "shared-prefix:requests=2000,rate=40", "--candidates", "64", "--threads", "2"];
+    let child = start(&long);
+    std::thread::sleep(Duration::from_secs(3));
+    interrupt(&child);
+    let output = child.wait_with_output().expect("it ends");
+    assert!(code(&output) == 1 && err(&output).contains("interrupted: "), "{}", err(&output));
+    assert!(out(&output).contains("Best of 64 tried") && out(&output).contains("kind: EndpointPickerConfig"));
+    // A prompt that takes long to be made leaves no time to look at the first.
+    let mut child = start(&["race", "--seeds", "1000", "--workload", "shared-prefix:requests=10000,rate=40"]);
+    std::thread::sleep(Duration::from_secs(2));
+    interrupt(&child);
+    interrupt(&child);
+    let began = Instant::now();
+    let ended = child.wait().expect("it ends").code();
+    assert!(matches!(ended, Some(1 | 3)) && began.elapsed() < Duration::from_secs(5), "{ended:?}");
+}
