@@ -286,6 +286,7 @@ fn endpoints_file_is_fine(folder: &tempfile::TempDir, text: &str) {
 
 /// Flags of other programs that the docs speak of.
 const FOREIGN: [&str; 10] = [
+    "--all",
     "--bench",
     "--enable-prompt-tokens-details",
     "--include-ignored",
