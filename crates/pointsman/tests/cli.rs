@@ -285,7 +285,7 @@ fn endpoints_file_is_fine(folder: &tempfile::TempDir, text: &str) {
 }
 
 /// Flags of other programs that the docs speak of.
-const FOREIGN: [&str; 10] = [
+const FOREIGN: [&str; 11] = [
     "--all",
     "--bench",
     "--enable-prompt-tokens-details",
