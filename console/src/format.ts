@@ -33,9 +33,9 @@ export function ago(ms: number | null | undefined): string {
 
 export const clock = (rfc3339: string) => rfc3339.slice(11, 23);
 
-/** Foreign text without what could reorder its line, and not endless. It is still escaped by the framework. */
+/** Foreign text without what could reorder its line, and not endless; it keeps its line ends and tabs. It is still escaped by the framework. */
 export function clean(text: string, most = 200): string {
-  const safe = text.replace(/[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
+  const safe = text.replace(/\r\n/g, "\n").replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, "\ufffd");
   return safe.length > most ? `${safe.slice(0, most)}...` : safe;
 }
 

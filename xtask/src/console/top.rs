@@ -21,11 +21,11 @@ const PROMPT: &[u8] = br#"{"model":"demo","prompt":"Which way?","max_tokens":4}"
 
 /// Runs it.
 pub(super) async fn run(binary: &Path, tally: &mut Tally) -> Result<()> {
+    println!("top");
     if !tools::works("tmux", &["-V"]) {
-        println!("tmux is not installed: pointsman top was not looked at");
+        check(tally, false, "top was looked at: tmux is not installed (Debian: apt-get install tmux)");
         return Ok(());
     }
-    println!("top");
     let folder = workspace::scratch("top")?;
     let (gateway, admin) = (free_port()?.to_string(), free_port()?.to_string());
     let serve = |name: &str| {

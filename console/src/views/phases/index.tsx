@@ -2,11 +2,13 @@
 import { useMemo } from "preact/hooks";
 import type { Config, Json, Phases } from "../../api/types";
 import { clean, int, micros, millis, percent } from "../../format";
+import { Figure } from "../../parts/Figure";
 import { Plot } from "../../parts/Plot";
 import { Th } from "../../parts/Th";
 import { useLoad } from "../../parts/useLoad";
 import { address, place, setQuery } from "../../router";
 import { configVersion, decisions } from "../../store";
+import { engines } from "../pipeline/pick";
 
 const DEFAULTS: Record<string, string> = {
   model: "llama-3.1-70b",
@@ -130,21 +132,11 @@ export function PhasesView() {
   );
 }
 
-function Figure({ label, value, note }: { label: string; value: string; note: string }) {
-  return (
-    <div class="figure">
-      <span class="small quiet">{label}</span>
-      <b>{value}</b>
-      <span class="small quiet">{note}</span>
-    </div>
-  );
-}
-
 function Running({ config }: { config: Config | null }) {
   const plugins = (config?.config.plugins ?? []) as { [key: string]: Json }[];
   const deciders = plugins.filter((p) => /-decider$|disagg-profile-handler|pd-profile-handler/.test(String(p.type)));
   const decided = decisions.value.filter((d) => d.profiles.length > 0);
-  const apart = decided.filter((d) => d.profiles.filter((p) => p.picked.length).length > 1).length;
+  const apart = decided.filter((d) => engines(d).length > 1).length;
   return (
     <section class="panel">
       <h2>In this process</h2>

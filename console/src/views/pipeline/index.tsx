@@ -11,7 +11,7 @@ import { Facts } from "./Facts";
 import { Flow } from "./Flow";
 import { Find } from "./Find";
 import { List } from "./List";
-import { target } from "./pick";
+import { engines } from "./pick";
 
 const OUTCOMES = ["natural", "client-disconnect", "error", "refused", "shutdown", "running"];
 /** For how long the newest decision stands when nobody chose one: none can be read in less. */
@@ -25,7 +25,7 @@ export function PipelineView() {
   const all = decisions.value;
   const fits = (d: Decision) =>
     (!model || d.model === model) &&
-    (!endpoint || target(d) === endpoint) &&
+    (!endpoint || engines(d).includes(endpoint)) &&
     (!outcome || (d.outcome.ended ?? "running") === outcome);
   const upTo = frozen === null ? all : all.filter((d) => d.id <= frozen);
   const shown = upTo.filter(fits);
@@ -74,7 +74,7 @@ export function PipelineView() {
   });
 
   const waiting = frozen === null ? 0 : all.filter((d) => d.id > frozen && fits(d)).length;
-  const endpoints = [...new Set(all.map(target).filter((e): e is string => e !== null))].sort();
+  const endpoints = [...new Set(all.flatMap(engines))].sort();
   return (
     <div class="view">
       <div class="head">

@@ -20,6 +20,9 @@ export function target(d: Decision): string | null {
   return found;
 }
 
+/** Whoever a profile picked, each once: a decision can take several, as of prefill and decode. */
+export const engines = (d: Decision): string[] => [...new Set(d.profiles.flatMap((p) => p.picked.slice(0, 1)))];
+
 /** By how much each scorer puts one candidate before another, the largest first. */
 export function leads(one: Candidate, other: Candidate): [string, number][] {
   return Object.keys(one.scores)
@@ -39,7 +42,7 @@ export function why(p: Profile): string {
   const next = others[0];
   if (!next) return out.length ? `${name} was the only one left; ${out.length + p.omitted_dropped} dropped (${reasons}).` : `${name} is the only endpoint.`;
   const against = `${fixed(pick.total, 3)} against ${fixed(next.total, 3)} of ${clean(next.endpoint, 40)}`;
-  if (p.ties.length > 1) return `${name} shared the highest sum, ${fixed(pick.total, 3)}, with ${p.ties.length - 1} more, and ${clean(p.picker, 40)} chose among them.`;
+  if (p.ties.length > 1 && p.ties.includes(pick.endpoint)) return `${name} shared the highest sum, ${fixed(pick.total, 3)}, with ${p.ties.length - 1} more, and ${clean(p.picker, 40)} chose among them.`;
   if (next.total! > pick.total!) return `${clean(p.picker, 40)} chose ${name}, though it was not highest: ${against}.`;
   const parts = leads(pick, next).map(([scorer, by]) => `${clean(short(scorer), 30)} ${by < 0 ? "-" : "+"}${fixed(Math.abs(by), 3)}`);
   return `${name} had the highest sum, ${against}: ${parts.slice(0, 4).join(", ")}.`;

@@ -1,6 +1,7 @@
 // What other weights would have done with the last requests.
 import type { Rescored } from "../../api/types";
 import { clean, fixed, int, millis, percent } from "../../format";
+import { Figure } from "../../parts/Figure";
 import { Th } from "../../parts/Th";
 import { address } from "../../router";
 
@@ -21,15 +22,6 @@ export function Report({ report }: { report: Rescored }) {
       </p>
       <Shares report={report} />
     </>
-  );
-}
-
-function Figure({ label, value }: { label: string; value: string }) {
-  return (
-    <div class="figure">
-      <span class="small quiet">{label}</span>
-      <b>{value}</b>
-    </div>
   );
 }
 
