@@ -97,17 +97,18 @@ export function start(name, args) {
 export async function serve(name, flags = [], ports = null) {
   const { gateway, admin } = ports ?? { gateway: await freePort(), admin: await freePort() };
   const child = start(name, ["serve", "--listen", `127.0.0.1:${gateway}`, "--admin-listen", `127.0.0.1:${admin}`, ...flags]);
+  const complete = (body, headers = {}) =>
+    fetch(`http://127.0.0.1:${gateway}/v1/chat/completions`, { method: "POST", headers: { "content-type": "application/json", ...headers }, body }).then(
+      async (reply) => [reply.status, await reply.text()],
+    );
   const server = {
     child,
+    complete,
     ports: { gateway, admin },
     url: `http://127.0.0.1:${admin}/`,
     get: async (path, init) => (await fetch(`http://127.0.0.1:${admin}${path}`, init)).json(),
     chat: (prompt, model = "demo", headers = {}) =>
-      fetch(`http://127.0.0.1:${gateway}/v1/chat/completions`, {
-        method: "POST",
-        headers: { "content-type": "application/json", ...headers },
-        body: JSON.stringify({ model, max_tokens: 8, messages: [{ role: "system", content: SYSTEM }, { role: "user", content: prompt }] }),
-      }).then(async (reply) => [reply.status, await reply.text()]),
+      complete(JSON.stringify({ model, max_tokens: 8, messages: [{ role: "system", content: SYSTEM }, { role: "user", content: prompt }] }), headers),
     stop: async (signal = "SIGKILL") => {
       child.kill(signal);
       await until(() => child.exitCode !== null || child.signalCode !== null, 10_000);

@@ -71,6 +71,8 @@ for (const hand of ["mouse", "keyboard"]) {
   for (const [question, walk] of QUESTIONS) await group(`${question} (${hand})`, (page) => walk(page, server, hand));
 }
 await group("disaggregation and a shadow", (page) => setups.disaggregation(page, scratch));
+await group("one engine for both phases", (page) => setups.oneEngine(page, scratch));
+await group("drawn", (page) => setups.drawn(page, scratch));
 await group("held back", (page) => setups.heldBack(page, scratch));
 await group("prompts", (page) => setups.prompts(page, server));
 
