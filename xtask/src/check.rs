@@ -40,10 +40,10 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         report.step("release build", || crate::pointsman::build().map(|_| Outcome::Ran(Tally::one(true))));
         // The full count of BR-50 takes minutes without optimisation.
         report.step("index memory", || {
-            let full =
-                ["test", "--release", "-p", "pointsman-prefix", "--test", "bounded_memory", "--", "--include-ignored"];
-            libtest::run(&mut cargo(&full)).map(Outcome::Ran)
+            libtest::run(&mut optimised("pointsman-prefix", "bounded_memory")).map(Outcome::Ran)
         });
+        report
+            .step("published figures", || libtest::run(&mut optimised("pointsman-lab", "published")).map(Outcome::Ran));
         report.step("chaos", || job(chaos::run(&chaos::Options::standard())));
         report.step("reload", || job(reload::run(&reload::Options::standard())));
         report.step("console", || job(console::run(&console::Options::standard())));
@@ -54,6 +54,11 @@ pub(crate) fn run(options: &Options) -> Result<bool> {
         report.step("fuzz", fuzz::smoke);
     }
     Ok(report.close().failed == 0)
+}
+
+/// All tests of a file, also those that take minutes without optimisation.
+fn optimised(package: &str, test: &str) -> Command {
+    cargo(&["test", "--release", "-p", package, "--test", test, "--", "--include-ignored"])
 }
 
 fn cargo(args: &[&str]) -> Command {

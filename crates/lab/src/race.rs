@@ -137,14 +137,19 @@ impl Race {
     /// All runs: seed by seed, so that breaking off leaves all policies with about as many.
     #[must_use]
     pub fn jobs(&self) -> Vec<Job> {
-        let points = self.sweep.as_ref().map_or(1, |(_, values)| values.len());
         let mut jobs = Vec::new();
         for seed in self.after + 1..=self.after + self.seeds {
-            for point in 0..points {
+            for point in self.points() {
                 jobs.extend((0..self.choices.len()).map(|choice| Job { point, seed, choice }));
             }
         }
         jobs
+    }
+
+    /// Numbers of the sweep's values; one where nothing is swept.
+    #[must_use]
+    pub fn points(&self) -> std::ops::Range<usize> {
+        0..self.sweep.as_ref().map_or(1, |(_, values)| values.len())
     }
 
     /// Fleet and rate at a point of the sweep.

@@ -45,7 +45,7 @@ pub struct Seen {
 pub struct Recorded {
     /// Milliseconds since the recording's first request.
     pub timestamp: u64,
-    /// Prompt tokens: as the engine counted, else estimated.
+    /// Prompt tokens, as the router estimated them: `hash_ids` count their blocks.
     pub input_length: u64,
     /// Generated tokens; 1 where nobody counted.
     pub output_length: u64,
@@ -55,6 +55,9 @@ pub struct Recorded {
     pub block_tokens: u32,
     /// Model after rewriting.
     pub model: String,
+    /// LoRA adapter, where the model is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lora: Option<String>,
     /// What was known of the endpoints.
     pub candidates: Vec<Seen>,
     /// `host:port` that was chosen; empty where the request was refused.
@@ -95,14 +98,20 @@ impl Recorded {
         hash_ids.truncate(blocks);
         let primary = decision["profiles"].get(0).unwrap_or(&Value::Null);
         let candidates = primary["candidates"].as_array().map_or(&[][..], Vec::as_slice);
+        let candidates: Vec<Seen> = candidates.iter().map(seen).collect();
+        let model = text(decision, "target_model");
+        // A base model is never in a slot for adapters.
+        let is_adapter = |c: &Seen| matches!(c.lora.as_deref(), Some("active" | "waiting"));
+        let lora = candidates.iter().any(is_adapter).then(|| model.clone());
         Ok(Self {
             timestamp: at.saturating_sub(begin).min(LAST),
             input_length,
             output_length: outcome["completion_tokens"].as_u64().unwrap_or(1).max(1),
             hash_ids,
             block_tokens,
-            model: text(decision, "target_model"),
-            candidates: candidates.iter().map(seen).collect(),
+            model,
+            lora,
+            candidates,
             picked: text(outcome, "endpoint"),
             ttft_ms: outcome["ttft_ms"].as_f64(),
             cached_tokens: outcome["cached_tokens"].as_u64(),

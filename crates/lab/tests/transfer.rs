@@ -76,7 +76,7 @@ fn a_prompt_that_the_prefill_engine_gave_up_before_it_was_read_is_a_failed_reque
     let mut fleet = pair();
     fleet.disaggregation.hold = Duration::from_millis(20);
     let outcome = play(&fleet, &[1], Some(0));
-    assert_eq!(outcome.samples.last().map(|s| s.ended), Some(Ended::Refused));
+    assert_eq!(outcome.samples.last().map(|s| s.ended), Some(Ended::Broken));
 }
 
 fn disagg() -> Choice {

@@ -10,7 +10,6 @@ pub(crate) struct Paint(bool);
 
 impl Paint {
     /// No colours, whatever the terminal.
-    #[cfg(test)]
     pub(crate) const PLAIN: Paint = Paint(false);
 
     /// For what goes to stdout: colours on a terminal, unless `NO_COLOR` says no.

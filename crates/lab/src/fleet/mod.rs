@@ -5,6 +5,7 @@ mod outage;
 mod outcome;
 mod pooled;
 mod run;
+mod scrape;
 mod transfer;
 
 use std::time::Duration;

@@ -12,7 +12,7 @@ pub enum Ended {
     Complete,
     /// Nobody took it: the router or the engine refused.
     Refused,
-    /// Its engine died after its first token.
+    /// Its engine died after its first token, or the KV of its prompt was given up before it was read.
     Broken,
     /// The run was broken off before.
     Open,

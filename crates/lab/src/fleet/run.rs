@@ -3,7 +3,6 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::ops::ControlFlow;
-use std::time::Duration;
 
 use pointsman_core::Nanos;
 use pointsman_sim::{Engine, Event, Leg, Request, Stats, What};
@@ -68,12 +67,12 @@ pub(super) struct Run<'a> {
     pub(super) up: Vec<usize>,
     /// Counters of lives that are over.
     pub(super) past: Vec<Stats>,
-    gauges: Vec<Gauges>,
+    pub(super) gauges: Vec<Gauges>,
     /// When each engine is in the heap for.
     pub(super) scheduled: Vec<Option<Nanos>>,
     heap: BinaryHeap<Reverse<(Nanos, u64, Due)>>,
     /// When the metrics of which engine are read next: always in order of time, since all wait equally long.
-    scrapes: VecDeque<(Nanos, u32)>,
+    pub(super) scrapes: VecDeque<(Nanos, u32)>,
     /// Whether an engine has changed, or may yet, since its metrics were read.
     pub(super) changed: Vec<bool>,
     pub(super) serial: u64,
@@ -88,7 +87,7 @@ pub(super) struct Run<'a> {
     pooled: Option<Pooled>,
     links: Links,
     events: Vec<Event>,
-    course: Course,
+    pub(super) course: Course,
     /// Stage in progress, and requests of it that have not ended.
     stage: usize,
     left: usize,
@@ -243,43 +242,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn interval(&self) -> Duration {
-        self.options.scrape.max(Duration::from_millis(1))
-    }
-
-    /// The engine whose metrics are read by then, and with it the time of that. While nothing can have changed, all readings but the last of each engine are
-    /// left out: they would say the same again.
-    fn scraped_before(&mut self, next: Nanos) -> Option<u32> {
-        let interval = self.interval().as_nanos() as u64;
-        let &(first, _) = self.scrapes.front()?;
-        let turns = next.0.saturating_sub(first.0) / interval;
-        if turns > 1 && self.changed.iter().all(|changed| !changed) {
-            for (at, _) in &mut self.scrapes {
-                at.0 += (turns - 1) * interval;
-            }
-        }
-        let (at, pod) = self.scrapes.pop_front_if(|(at, _)| *at <= next)?;
-        self.now = at;
-        self.scrapes.push_back((Nanos(at.0.saturating_add(interval)), pod));
-        Some(pod)
-    }
-
-    pub(super) fn scrape(&mut self, pod: u32) {
-        let at = pod as usize;
-        if !self.alive[at] {
-            return;
-        }
-        self.advance(at);
-        let engine = &self.engines[at];
-        self.gauges[at] =
-            Gauges { waiting: engine.waiting(), running: engine.running(), kv_usage: engine.kv_usage(), at: self.now };
-        if self.now > BEGIN {
-            self.course.reading(self.now, engine.waiting(), engine.kv_usage());
-        }
-        self.changed[at] = engine.inside() > 0 || engine.held_blocks() > 0;
-        self.policy.scraped(self.now, at, &self.engines[at]);
-    }
-
     fn arrive(&mut self, number: u32) {
         let at = number as usize;
         if self.counting.is_none() && at >= self.workload.warm {
@@ -320,6 +282,7 @@ impl<'a> Run<'a> {
         let sample = &mut self.samples[at];
         sample.pod = pod as u32;
         sample.prefill = prefill.map(|pod| pod as u32);
+        sample.moved = 0;
         sample.held = (held as u64).min(most) * u64::from(self.options.block_size);
         self.keys[at] = keys;
         self.push(self.now.plus(self.options.dispatch), Due::Dispatch(number, first));
@@ -376,7 +339,7 @@ impl<'a> Run<'a> {
             self.engines[pod].receive(u64::from(number));
         } else {
             self.engines[pod].cancel(u64::from(number));
-            self.end(number, Ended::Refused, true);
+            self.end(number, Ended::Broken, true);
         }
         self.schedule(pod);
     }
@@ -386,7 +349,7 @@ impl<'a> Run<'a> {
         let Some(pod) = self.samples[number as usize].prefill.map(|pod| pod as usize) else { return false };
         self.advance(pod);
         let there = self.engines[pod].release(u64::from(number));
-        self.changed[pod] = true;
+        self.changed[pod] = self.alive[pod];
         self.schedule(pod);
         there
     }

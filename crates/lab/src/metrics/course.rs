@@ -67,6 +67,19 @@ impl Course {
         window.kv += kv_usage;
     }
 
+    /// So many readings of idle engines, evenly over a time.
+    pub(crate) fn idle(&mut self, from: Nanos, to: Nanos, readings: f64) {
+        let (from, to) = (from.since(BEGIN).as_secs_f64(), to.since(BEGIN).as_secs_f64());
+        self.window(BEGIN.plus(std::time::Duration::from_secs_f64(to)));
+        let per_second = readings / (to - from).max(f64::MIN_POSITIVE);
+        let first = (from / self.seconds) as usize;
+        for (at, window) in self.windows.iter_mut().enumerate().skip(first) {
+            let begin = at as f64 * self.seconds;
+            let share = (to.min(begin + self.seconds) - from.max(begin)).max(0.0);
+            window.readings += share * per_second;
+        }
+    }
+
     fn window(&mut self, at: Nanos) -> &mut Window {
         let since = at.since(BEGIN).as_secs_f64();
         while since >= self.seconds * MOST as f64 {
@@ -149,6 +162,19 @@ mod tests {
         let lines = course.lines();
         assert_eq!((lines.window, lines.ttft_mean.len()), (8.0, 125));
         assert_eq!((lines.ttft_mean[1], lines.hit_ratio[7], lines.waiting[124]), (Some(11.5), Some(0.4), Some(3.0)));
+    }
+
+    #[test]
+    fn idle_time_counts_as_readings_of_nothing() {
+        let mut course = Course::default();
+        course.reading(at(0.1), 4, 1.0);
+        course.idle(at(0.0), at(8.0), 32.0);
+        course.reading(at(8.1), 4, 1.0);
+        let lines = course.lines();
+        assert_eq!(
+            (lines.window, lines.waiting[0], lines.waiting[20], lines.kv_usage[32]),
+            (0.25, Some(2.0), Some(0.0), Some(1.0))
+        );
     }
 
     #[test]

@@ -96,6 +96,8 @@ pub const METRICS: &[Metric] = &[
     metric("hit_ratio", "ratio", Some(true), "share of prompt tokens found in the serving engine's cache"),
     metric("completed", "requests", Some(true), "requests that got all their tokens"),
     metric("success_rate", "ratio", Some(true), "share of all requests that did"),
+    metric("refused", "requests", Some(false), "requests that nobody took"),
+    metric("broken", "requests", Some(false), "requests that lost their engine, or their prompt's KV, on the way"),
     metric("computed_tokens", "tokens", Some(false), "prompt tokens computed"),
     metric("re_prefilled_tokens", "tokens", Some(false), "prompt tokens computed although some engine held them"),
     metric("moved_tokens", "tokens", None, "prompt tokens whose KV came from another engine"),
@@ -124,6 +126,7 @@ impl Summary {
         let seconds = outcome.seconds;
         let per_second = |n: f64| if seconds > 0.0 { n / seconds } else { 0.0 };
         let ratio = |a: f64, b: f64| if b > 0.0 { a / b } else { 0.0 };
+        let ended = |how| outcome.samples.iter().filter(|s| s.ended == how).count() as f64;
         let mut values = Vec::with_capacity(METRICS.len());
         values.extend(five(complete.iter().map(|s| s.ttft()).collect()));
         values.extend(five(complete.iter().filter_map(|s| s.tpot()).collect()));
@@ -136,6 +139,8 @@ impl Summary {
             ratio(sum(&|s| s.cached), sum(&|s| s.prompt)),
             complete.len() as f64,
             ratio(complete.len() as f64, over as f64),
+            ended(Ended::Refused),
+            ended(Ended::Broken),
             sum(&computed),
             sum(&|s| s.held.saturating_sub(s.cached)),
             sum(&|s| s.moved),

@@ -61,7 +61,7 @@ pub(super) fn document(report: &Report, title: &str) -> String {
         s.slo_tpot * 1e3,
         s.ideal_hit_ratio * 1e2
     );
-    if let Some(text) = &s.disaggregation {
+    for text in &s.notes {
         let _ = write!(out, "<p>{}.</p>", escape(text));
     }
     if report.missing_runs > 0 {

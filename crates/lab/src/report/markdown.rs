@@ -36,7 +36,7 @@ pub(super) fn document(report: &Report) -> String {
         s.seeds,
         s.ideal_hit_ratio * 1e2
     );
-    if let Some(text) = &s.disaggregation {
+    for text in &s.notes {
         let _ = writeln!(out, "\n{text}.");
     }
     for (heading, rows) in report.points() {

@@ -10,12 +10,11 @@ use std::collections::BTreeMap;
 
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
+use crate::fleet::{FleetOptions, Outage};
 use crate::metrics::{Course, Estimate, Lines, METRICS, Summary, estimate, paired};
+use crate::policy::Choice;
 use crate::race::{Axis, Done, Race};
 use crate::workload::sharing;
-
-/// The policy that looks into the engines.
-const ORACLE: &str = "oracle";
 
 /// What was raced.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
@@ -40,9 +39,8 @@ pub struct SetUp {
     pub cache_tokens: u64,
     /// Tokens per KV block.
     pub block_size: u32,
-    /// Which engines compute prompts for others, and how the KV gets there.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub disaggregation: Option<String>,
+    /// What is not as usual, a sentence each.
+    pub notes: Vec<String>,
     /// Milliseconds between two readings of an engine's metrics.
     pub scrape_ms: f64,
     /// Milliseconds from decision to engine.
@@ -154,6 +152,12 @@ impl Report {
     /// Sums runs up. Those that were broken off do not count; a policy without any has no row.
     #[must_use]
     pub fn of(race: &Race, done: &[Done]) -> Self {
+        Self::with(SetUp::of(race), race, done)
+    }
+
+    /// The same, where the set-up is known: it takes a look at every request.
+    #[must_use]
+    pub fn with(set_up: SetUp, race: &Race, done: &[Done]) -> Self {
         let axis = race.sweep.as_ref().map(|(axis, _)| *axis);
         let points = race.sweep.as_ref().map_or(1, |(_, values)| values.len());
         let mut policies = Vec::new();
@@ -182,13 +186,14 @@ impl Report {
             }
         }
         for rows in policies.chunk_by_mut(|a: &Row, b: &Row| a.at == b.at) {
-            let Some(oracle) = rows.iter().find(|row| row.policy == ORACLE).cloned() else { continue };
-            for row in rows.iter_mut().filter(|row| row.policy != ORACLE) {
+            let is_oracle = |row: &Row| race.choices.get(row.choice) == Some(&Choice::Baseline("oracle"));
+            let Some(oracle) = rows.iter().find(|row| is_oracle(row)).cloned() else { continue };
+            for row in rows.iter_mut().filter(|row| !is_oracle(row)) {
                 row.behind_oracle = Some(Self::difference(row, &oracle, "ttft_mean"));
             }
         }
         let whole = done.iter().filter(|d| !d.cut).count();
-        Self { set_up: set_up(race), missing_runs: race.jobs().len() - whole, policies, axis }
+        Self { set_up, missing_runs: race.jobs().len() - whole, policies, axis }
     }
 
     /// By how much `row` differs from `base` in a figure, over the seeds that both have.
@@ -238,33 +243,63 @@ impl Report {
     }
 }
 
-fn set_up(race: &Race) -> SetUp {
-    let (fleet, rate) = race.at(0);
-    let workload = race.source.workload(1, rate);
-    SetUp {
-        workload: race.source.name().to_owned(),
-        requests: workload.requests.len(),
-        prompt_tokens: workload.prompt_tokens(),
-        output_tokens: workload.output_tokens(),
-        rate: workload.rate(),
-        ideal_hit_ratio: sharing(&workload, fleet.block_size, false).token_ratio(),
-        pods: fleet.pods,
-        profile: fleet.profile.name.to_owned(),
-        cache_tokens: u64::from(fleet.blocks()) * u64::from(fleet.block_size),
-        block_size: fleet.block_size,
-        disaggregation: fleet.disaggregation.describe(),
-        scrape_ms: fleet.scrape.as_secs_f64() * 1e3,
-        dispatch_ms: fleet.dispatch.as_secs_f64() * 1e3,
-        api_overhead_ms: fleet.api_overhead.as_secs_f64() * 1e3,
-        noise: fleet.noise,
-        routers: fleet.routers,
-        slower: fleet.slower.clone(),
-        outages: fleet.outages.iter().map(|o| (o.pod, o.from.as_secs_f64(), o.to.map(|to| to.as_secs_f64()))).collect(),
-        warm: workload.warm,
-        seeds: race.seeds,
-        longest_request: workload.requests.iter().map(|r| r.prompt.tokens + r.output).max().unwrap_or(0),
-        max_waiting: fleet.max_waiting as u64,
-        slo_ttft: race.slo.ttft,
-        slo_tpot: race.slo.tpot,
+/// What a fleet has that others have not.
+fn notes(fleet: &FleetOptions, warm: usize) -> Vec<String> {
+    let outage = |o: &Outage| {
+        let end = o.to.map_or_else(String::new, |to| format!(" and is back, empty, after {} s", to.as_secs_f64()));
+        format!("engine {} dies after {} s{end}", o.pod, o.from.as_secs_f64())
+    };
+    let factors: Vec<String> = fleet.slower.iter().map(ToString::to_string).collect();
+    let rest = [
+        (fleet.routers > 1).then(|| format!("{} routers, each with counts and an index of its own", fleet.routers)),
+        (!factors.is_empty())
+            .then(|| format!("steps of the engines take {} times as long, in turn", factors.join(", "))),
+        (warm > 0).then(|| format!("the first {warm} requests warm up and are not counted")),
+    ];
+    fleet
+        .disaggregation
+        .describe()
+        .into_iter()
+        .chain(rest.into_iter().flatten())
+        .chain(fleet.outages.iter().map(outage))
+        .collect()
+}
+
+impl SetUp {
+    /// Of a race's first point.
+    #[must_use]
+    pub fn of(race: &Race) -> Self {
+        let (fleet, rate) = race.at(0);
+        let workload = race.source.workload(1, rate);
+        Self {
+            workload: race.source.name().to_owned(),
+            requests: workload.requests.len(),
+            prompt_tokens: workload.prompt_tokens(),
+            output_tokens: workload.output_tokens(),
+            rate: workload.rate(),
+            ideal_hit_ratio: sharing(&workload, fleet.block_size, false).token_ratio(),
+            pods: fleet.pods,
+            profile: fleet.profile.name.to_owned(),
+            cache_tokens: u64::from(fleet.blocks()) * u64::from(fleet.block_size),
+            block_size: fleet.block_size,
+            notes: notes(&fleet, workload.warm),
+            scrape_ms: fleet.scrape.as_secs_f64() * 1e3,
+            dispatch_ms: fleet.dispatch.as_secs_f64() * 1e3,
+            api_overhead_ms: fleet.api_overhead.as_secs_f64() * 1e3,
+            noise: fleet.noise,
+            routers: fleet.routers,
+            slower: fleet.slower.clone(),
+            outages: fleet
+                .outages
+                .iter()
+                .map(|o| (o.pod, o.from.as_secs_f64(), o.to.map(|to| to.as_secs_f64())))
+                .collect(),
+            warm: workload.warm,
+            seeds: race.seeds,
+            longest_request: workload.requests.iter().map(|r| r.prompt.tokens + r.output).max().unwrap_or(0),
+            max_waiting: fleet.max_waiting as u64,
+            slo_ttft: race.slo.ttft,
+            slo_tpot: race.slo.tpot,
+        }
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::search::frontier;
-use super::{Candidate, Constraint, KNOBS, Objective, SCORERS, Space};
+use super::{Candidate, Constraint, KNOBS, Objective, SCORERS, SERVED, Space};
 use crate::metrics::{Estimate, Metric, paired};
 use crate::policy::Choice;
 use crate::report::{Report, Row};
@@ -116,7 +116,9 @@ impl Comparison<'_> {
     /// The winner against a row.
     #[must_use]
     pub fn verdict(&self, row: &Row) -> Option<Verdict> {
-        let breaks = |row: &Row| self.broken(row).next().is_some();
+        let served = |row: &Row| row.metrics.get("success_rate").mean;
+        let enough = self.only(Role::Default).map_or(0.0, served) - SERVED;
+        let breaks = |row: &Row| self.broken(row).next().is_some() || served(row) < enough;
         let gain = self.gain(row)?;
         Some(match (breaks(self.winner()?), breaks(row), gain.is_real()) {
             (false, true, _) => Verdict::Better,

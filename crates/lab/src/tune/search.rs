@@ -2,7 +2,7 @@
 
 use pointsman_sim::Rng;
 
-use super::{Candidate, Constraint, Objective, Space};
+use super::{Candidate, Constraint, Objective, SERVED, Space};
 use crate::metrics::Summary;
 use crate::race::Done;
 
@@ -71,7 +71,9 @@ impl Search {
         let Some(base) = &self.base else { return };
         let rate = |figures: &Summary| {
             let get = |name: &str| figures.get(name);
-            let broken: f64 = self.constraints.iter().map(|c| c.broken(&get)).sum();
+            // Whoever serves fewer requests looks quick: only those that were served count.
+            let unserved = (base.get("success_rate") - figures.get("success_rate") - SERVED).max(0.0);
+            let broken = unserved + self.constraints.iter().map(|c| c.broken(&get)).sum::<f64>();
             (broken, -self.objective.gain(&get, &|name| base.get(name)))
         };
         let mut rated: Vec<((f64, f64), Candidate)> = all.iter().map(|(c, figures)| (rate(figures), *c)).collect();

@@ -125,14 +125,20 @@ impl Spec {
             let (key, value) = pair.trim().split_once('=').unwrap_or((pair.trim(), ""));
             spec.set(key.trim(), value.trim())?;
         }
-        let (count, ids) = match &spec.shape {
-            Shape::Shared(shared) => shared.size(),
-            Shape::Sessions(sessions) => sessions.size(),
-        };
+        let (count, ids) = spec.size();
         if count > MOST as f64 || ids > MOST_IDS as f64 {
             return Err(SpecError::TooLarge(text.into()));
         }
         Ok(spec)
+    }
+
+    /// About how many prompts or requests it makes, and how many ids of blocks they have in all.
+    #[must_use]
+    pub fn size(&self) -> (f64, f64) {
+        match &self.shape {
+            Shape::Shared(shared) => shared.size(),
+            Shape::Sessions(sessions) => sessions.size(),
+        }
     }
 
     /// Sets one parameter, as a sweep does.

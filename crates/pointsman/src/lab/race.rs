@@ -4,11 +4,11 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
-use pointsman_lab::race::{Axis, Race as Plan};
-use pointsman_lab::report::Report;
+use pointsman_lab::race::{Axis, Done, Race as Plan};
+use pointsman_lab::report::{Report, Row, SetUp};
 
 use super::files::Document;
-use super::setup::{Engines, Traffic, choices};
+use super::setup::{Engines, Traffic, choices, fits};
 use super::{table, workers};
 use crate::failure::{Exit, Failure};
 use crate::terminal::{Paint, clean, count, thousands};
@@ -68,7 +68,8 @@ fn sweep(text: &str) -> Result<(Axis, Vec<f64>), String> {
         Axis::Pods => (1.0, 4_096.0),
         Axis::Routers => (1.0, 64.0),
         Axis::Scrape => (1.0, 1_000_000.0),
-        Axis::Rate | Axis::Cache => (0.001, 1_000_000.0),
+        Axis::Rate => (0.001, 1_000_000.0),
+        Axis::Cache => (0.001, 100.0),
     };
     let number = |v: &str| v.trim().parse::<f64>().ok().filter(|n| n.is_finite() && (lowest..=highest).contains(n));
     let values: Option<Vec<f64>> = values.split(',').map(number).collect();
@@ -82,14 +83,10 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
         std::io::stdout().lock().write_all(list.as_bytes())?;
         return Ok(Exit::Fine);
     }
-    if let Some((Axis::Pods, values)) = &options.sweep {
-        let fewest = values.iter().copied().fold(f64::INFINITY, f64::min);
-        options.engines.suffices(fewest as u32)?;
-    }
     let choices = choices(&options.policy)?;
     let plan = Plan {
         source: options.traffic.source(WITHOUT)?,
-        fleet: options.engines.fleet()?,
+        fleet: options.engines.fleet(),
         choices,
         seeds: options.seeds,
         after: 0,
@@ -97,6 +94,7 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
         rate: options.traffic.rate,
         sweep: options.sweep.clone(),
     };
+    plan.points().try_for_each(|point| fits(&plan.at(point).0))?;
     if plan.fleet.pods == 1 && plan.sweep.is_none() {
         let _ =
             writeln!(std::io::stderr(), "note: with one engine there is nothing to choose, all policies do the same");
@@ -107,11 +105,16 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
     let label =
         |job: &pointsman_lab::race::Job| format!("{} {}/{}", plan.choices[job.choice].name(), job.seed, plan.seeds);
     let began = std::time::Instant::now();
-    let done = workers::spread(&jobs, workers::cores(options.threads), &label, &|job, tick| {
+    let set_up = SetUp::of(&plan);
+    let so_far = |done: &[&Done]| {
+        let done: Vec<Done> = done.iter().copied().cloned().collect();
+        table::race(&Report::with(set_up.clone(), &plan, &done), Paint::PLAIN)
+    };
+    let done = workers::spread(&jobs, workers::cores(options.threads), &label, &so_far, &|job, tick| {
         plan.run(*job, tick)
             .map_err(|e| Failure::usage(format!("{} cannot be used", plan.choices[job.choice].name())).why(e))
     })?;
-    let report = Report::of(&plan, &done);
+    let report = Report::with(set_up.clone(), &plan, &done);
     let text = if options.json {
         report.json()
     } else if options.csv {
@@ -152,24 +155,25 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
 
 /// What to think of requests that were not completed.
 fn refusals(report: &Report) -> Option<String> {
-    let refused = |row: &pointsman_lab::report::Row| 1.0 - row.metrics.get("success_rate").mean;
-    let worst = report.policies.iter().max_by(|a, b| refused(a).total_cmp(&refused(b)))?;
-    let (share, s) = (refused(worst), &report.set_up);
-    if share > 0.0 && !s.outages.is_empty() {
-        return Some(format!(
-            "note: {:.1} % of the requests of {} were not completed: answers that had begun in an engine that died are lost",
-            share * 1e2,
-            clean(&worst.policy)
-        ));
-    }
-    (share > 0.0).then(|| {
+    let s = &report.set_up;
+    let most = |figure: &str| {
+        let number = |row: &Row| row.metrics.get(figure).mean;
+        let worst = report.policies.iter().max_by(|a, b| number(a).total_cmp(&number(b)))?;
+        (number(worst) > 0.0).then(|| (number(worst), clean(&worst.policy)))
+    };
+    let refused = most("refused").map(|(number, policy)| {
         format!(
-            "note: engines refused {:.1} % of the requests of {}: an engine holds {} tokens, the longest request has {}; up to {} requests wait",
-            share * 1e2,
-            clean(&worst.policy),
+            "note: {policy} had {number:.1} of {} requests refused: an engine holds {} tokens, the longest request has {}; up to {} requests wait{}",
+            thousands((s.requests - s.warm.min(s.requests)) as u64),
             thousands(s.cache_tokens),
             thousands(s.longest_request),
-            thousands(s.max_waiting)
+            thousands(s.max_waiting),
+            if s.outages.is_empty() { "" } else { "; and there may have been no engine" }
         )
-    })
+    });
+    let broken = most("broken").map(|(number, policy)| {
+        format!("note: {policy} lost {number:.1} requests: their engine died after their first token, or their prompt's KV was given up")
+    });
+    let notes: Vec<String> = refused.into_iter().chain(broken).collect();
+    (!notes.is_empty()).then(|| notes.join("\n"))
 }

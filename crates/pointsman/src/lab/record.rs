@@ -102,14 +102,13 @@ struct Page {
 async fn follow(options: &Record, sink: &mut Sink) -> Result<(), Failure> {
     let began = Instant::now();
     let newest: Page = options.target.get("/api/decisions?limit=1").await?.read()?;
+    // The last that is written, or was there before.
     let mut cursor = newest.decisions.first().map(id);
-    // By id, and so by time.
+    // Those after it as they were last seen; by id, and so by time.
     let mut open: BTreeMap<String, Value> = BTreeMap::new();
     loop {
-        let after = cursor.as_ref().map_or_else(String::new, |id| format!("&after={id}"));
-        let answer = options.target.get(&format!("/api/decisions?limit={BATCH}{after}")).await;
-        let page: Page = match answer.and_then(|a| a.read()) {
-            Ok(page) => page,
+        let seen = match after(options, cursor.clone()).await {
+            Ok(seen) => seen,
             // It has gone: what was recorded counts.
             Err(failure) if sink.written > 0 || !open.is_empty() => {
                 let _ = writeln!(std::io::stderr(), "{failure}");
@@ -117,11 +116,13 @@ async fn follow(options: &Record, sink: &mut Sink) -> Result<(), Failure> {
             }
             Err(failure) => return Err(failure),
         };
-        let full = page.decisions.len() >= BATCH;
-        open.extend(page.decisions.into_iter().map(|d| (id(&d), d)));
+        // What the router keeps no longer will not change any more.
+        let gone: Vec<String> = open.keys().filter(|id| !seen.contains_key(*id)).cloned().collect();
+        open.extend(seen);
         // The oldest that are over leave in order; one that is still running is asked for again.
         while let Some(first) = open.first_entry() {
-            if first.get()["outcome"]["ended"].is_null() && open.len() < WAITING && !full {
+            let over = !first.get()["outcome"]["ended"].is_null() || gone.binary_search(first.key()).is_ok();
+            if !over && open.len() < WAITING {
                 break;
             }
             let Some((at, decision)) = open.pop_first() else { break };
@@ -136,11 +137,24 @@ async fn follow(options: &Record, sink: &mut Sink) -> Result<(), Failure> {
             break;
         }
         sink.flush()?;
-        if !full {
-            tokio::time::sleep(POLL).await;
-        }
+        tokio::time::sleep(POLL).await;
     }
     open.values().try_for_each(|decision| sink.take(decision))
+}
+
+/// All decisions after one, page by page; at most [`WAITING`].
+async fn after(options: &Record, mut cursor: Option<String>) -> Result<BTreeMap<String, Value>, Failure> {
+    let mut all = BTreeMap::new();
+    loop {
+        let after = cursor.as_ref().map_or_else(String::new, |id| format!("&after={id}"));
+        let page: Page = options.target.get(&format!("/api/decisions?limit={BATCH}{after}")).await?.read()?;
+        let full = page.decisions.len() >= BATCH;
+        all.extend(page.decisions.into_iter().map(|decision| (id(&decision), decision)));
+        cursor = all.last_key_value().map(|(id, _)| id.clone()).or(cursor);
+        if !full || all.len() >= WAITING || workers::stopped() {
+            return Ok(all);
+        }
+    }
 }
 
 fn id(decision: &Value) -> String {

@@ -13,7 +13,7 @@ use pointsman_lab::metrics::Slo;
 use pointsman_lab::policy::Choice;
 use pointsman_lab::race::{Done, Race, Source};
 use pointsman_lab::recording::Recorded;
-use pointsman_lab::report::Report;
+use pointsman_lab::report::{self, Report};
 use pointsman_lab::workload::{NAMED, Spec, read};
 use pointsman_router::Pool;
 use pointsman_sim::Profile;
@@ -52,11 +52,16 @@ fn first_profile() -> String {
     Profile::all()[0].name.to_owned()
 }
 
+/// Blocks of all prompts of a workload.
+const MOST_IDS: f64 = (1 << 22) as f64;
+
 /// A race and how far it is.
 #[derive(Debug)]
 struct Run {
     id: u64,
     plan: Race,
+    /// What is raced, as reports have it.
+    told: report::SetUp,
     progress: f64,
     done: Vec<Done>,
     over: bool,
@@ -64,8 +69,8 @@ struct Run {
 }
 
 impl Run {
-    fn told(&self) -> Value {
-        let report = Report::of(&self.plan, &self.done);
+    fn json(&self) -> Value {
+        let report = Report::with(self.told.clone(), &self.plan, &self.done);
         let mut told = serde_json::from_str::<Value>(&report.json()).unwrap_or_default();
         told["id"] = json!(self.id.to_string());
         told["state"] = json!(match (&self.error, self.over) {
@@ -116,6 +121,7 @@ impl Races {
         let set_up: SetUp =
             serde_json::from_value(asked["set_up"].clone()).map_err(|e| wrong(format!("`set_up`: {e}")))?;
         let plan = self.plan(&set_up).map_err(wrong)?;
+        let told = report::SetUp::of(&plan);
         let mut kept = self.kept.lock();
         if kept.runs.iter().any(|run| !run.over) {
             return Err((409, "a race is running; wait for its end".to_owned()));
@@ -125,7 +131,7 @@ impl Races {
         while kept.runs.len() >= KEPT {
             kept.runs.pop_front();
         }
-        let run = Run { id, plan: plan.clone(), progress: 0.0, done: Vec::new(), over: false, error: None };
+        let run = Run { id, plan: plan.clone(), told, progress: 0.0, done: Vec::new(), over: false, error: None };
         kept.runs.push_back(run);
         drop(kept);
         let kept = Arc::clone(&self.kept);
@@ -170,6 +176,9 @@ impl Races {
     fn source(&self, workload: &str, requests: usize) -> Result<Source, String> {
         if workload != OWN {
             let spec = Spec::parse(workload).map_err(|e| e.to_string())?;
+            if spec.size().1 > MOST_IDS {
+                return Err("`workload` is too large to be raced in a router: use `pointsman race` for it".to_owned());
+            }
             let workload = spec.generate(1);
             return Ok(if workload.requests.len() > requests {
                 Source::Fixed(Arc::new(workload.first(requests)))
@@ -236,7 +245,7 @@ impl pointsman_admin::Extension for Races {
             ("GET", _, Some(id)) => {
                 let kept = self.kept.lock();
                 match kept.runs.iter().find(|run| run.id.to_string() == id) {
-                    Some(run) => Some((200, run.told())),
+                    Some(run) => Some((200, run.json())),
                     None => told(404, "no such race: results of the last 16 are kept"),
                 }
             }

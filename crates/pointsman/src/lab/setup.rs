@@ -143,34 +143,23 @@ impl Traffic {
             }
             (made, ..) => made,
         };
-        let empty =
-            || Failure::usage("there are no requests to play").next("give a workload or a trace with at least one");
-        match &source {
-            Source::Fixed(workload) if workload.requests.is_empty() => Err(empty()),
-            Source::Made(spec) if spec.generate(1).requests.is_empty() => Err(empty()),
-            _ => Ok(source),
+        let workload = source.workload(1, None);
+        if workload.requests.is_empty() {
+            return Err(
+                Failure::usage("there are no requests to play").next("give a workload or a trace with at least one")
+            );
         }
+        if workload.warm >= workload.requests.len() {
+            return Err(Failure::usage(format!("all {} requests only warm up", workload.requests.len()))
+                .next("give a smaller warm=, or more requests"));
+        }
+        Ok(source)
     }
 }
 
 impl Engines {
-    /// Whether so many engines have room for what is asked of some of them.
-    pub(super) fn suffices(&self, pods: u32) -> Result<(), Failure> {
-        if let Some(outage) = self.kill.iter().find(|outage| outage.pod >= pods as usize) {
-            return Err(Failure::usage(format!("--kill {}@..: there is no such engine", outage.pod))
-                .next(format!("engines are numbered from 0 to {}", pods - 1)));
-        }
-        if self.prefill_pods >= pods {
-            return Err(Failure::usage("--prefill-pods leaves no engine to decode")
-                .why(format!("there are {pods} engines in all"))
-                .next("give fewer, or more --pods"));
-        }
-        Ok(())
-    }
-
-    pub(super) fn fleet(&self) -> Result<FleetOptions, Failure> {
-        self.suffices(self.pods)?;
-        Ok(FleetOptions {
+    pub(super) fn fleet(&self) -> FleetOptions {
+        FleetOptions {
             pods: self.pods as usize,
             profile: *self.profile,
             cache: self.cache,
@@ -190,7 +179,7 @@ impl Engines {
                 ..Disaggregation::default()
             },
             ..FleetOptions::default()
-        })
+        }
     }
 
     pub(super) fn slo(&self) -> Slo {
@@ -221,6 +210,38 @@ pub(super) fn choices(texts: &[String]) -> Result<Vec<Choice>, Failure> {
         all.push(one);
     }
     Ok(all)
+}
+
+/// KV blocks that a simulated fleet may have, in all: some 3 GB of memory.
+const MOST_BLOCKS: u64 = 1 << 27;
+
+/// Whether a fleet can be simulated: engines that are spoken of are there, and it fits into memory.
+pub(super) fn fits(fleet: &FleetOptions) -> Result<(), Failure> {
+    let pods = fleet.pods;
+    if let Some(outage) = fleet.outages.iter().find(|outage| outage.pod >= pods) {
+        return Err(Failure::usage(format!("--kill {}@..: there is no such engine", outage.pod))
+            .next(format!("engines are numbered from 0 to {}", pods - 1)));
+    }
+    let mut outages = fleet.outages.clone();
+    outages.sort_by_key(|o| (o.pod, o.from));
+    let meet = |pair: &&[Outage]| pair[0].pod == pair[1].pod && pair[0].to.is_none_or(|to| to > pair[1].from);
+    if let Some(pair) = outages.windows(2).find(meet) {
+        return Err(Failure::usage(format!("--kill: engine {} dies while it is dead", pair[1].pod))
+            .next("give each engine times that do not overlap"));
+    }
+    let prefill = fleet.disaggregation.prefill_pods;
+    if prefill > 0 && prefill >= pods {
+        return Err(Failure::usage("--prefill-pods leaves no engine to decode")
+            .why(format!("there are {pods} engines in all"))
+            .next("give fewer, or more --pods"));
+    }
+    let blocks = pods as u64 * u64::from(fleet.blocks());
+    if blocks > MOST_BLOCKS {
+        return Err(Failure::usage(format!("{pods} engines of {} KV blocks do not fit into memory", fleet.blocks()))
+            .why(format!("at most {MOST_BLOCKS} blocks in all can be simulated"))
+            .next("give fewer --pods, a smaller --cache or a larger --block-size"));
+    }
+    Ok(())
 }
 
 /// A policy by its name, or a configuration by its file.

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use pointsman_lab::metrics::Estimate;
+use pointsman_lab::race::Axis;
 use pointsman_lab::report::{Report, Row};
 
 use crate::terminal::{Paint, clean, count, millis, thousands};
@@ -11,19 +12,20 @@ use crate::terminal::{Paint, clean, count, millis, thousands};
 pub(super) fn race(report: &Report, paint: Paint) -> String {
     let s = &report.set_up;
     let mut out = String::new();
-    let rate = s.rate.map(|r| format!(" at {r:.1}/s")).unwrap_or_default();
+    let swept = |axis| report.axis() == Some(axis);
+    let rate = s.rate.filter(|_| !swept(Axis::Rate)).map(|r| format!(" at {r:.1}/s")).unwrap_or_default();
     let _ = writeln!(
         out,
         "{} of {}{rate} on {} of {}, {} tokens of KV cache each; {}",
         count(s.requests as u64, "request"),
         clean(&s.workload),
-        count(s.pods as u64, "engine"),
+        if swept(Axis::Pods) { "engines".to_owned() } else { count(s.pods as u64, "engine") },
         s.profile,
-        thousands(s.cache_tokens),
+        if swept(Axis::Cache) { "some".to_owned() } else { thousands(s.cache_tokens) },
         count(s.seeds, "seed"),
     );
     let _ = writeln!(out, "an endless cache for all would hit {:.1} %", s.ideal_hit_ratio * 1e2);
-    if let Some(text) = &s.disaggregation {
+    for text in &s.notes {
         let _ = writeln!(out, "{text}");
     }
     for (heading, rows) in report.points() {
@@ -34,6 +36,13 @@ pub(super) fn race(report: &Report, paint: Paint) -> String {
         table(&mut out, rows, paint);
     }
     out
+}
+
+/// Share of the requests by which a policy may serve fewer than another and still be compared by its times.
+const SERVED: f64 = 0.001;
+
+fn served(row: &Row) -> f64 {
+    row.metrics.get("success_rate").mean
 }
 
 const HEADINGS: [&str; 9] = [
@@ -50,7 +59,10 @@ const HEADINGS: [&str; 9] = [
 
 fn table(out: &mut String, rows: &[Row], paint: Paint) {
     let p95 = |row: &Row| row.metrics.get("ttft_p95").mean;
-    let best = rows.iter().filter(|r| r.metrics.get("completed").mean > 0.0).min_by(|a, b| p95(a).total_cmp(&p95(b)));
+    // Only whoever serves as many as any other can be best: times are of requests that were served.
+    let most = rows.iter().map(served).fold(0.0, f64::max);
+    let full = rows.iter().filter(|row| served(row) > 0.0 && served(row) >= most - SERVED);
+    let best = full.min_by(|a, b| p95(a).total_cmp(&p95(b)));
     let cells: Vec<[String; 9]> = rows.iter().map(|row| cells(row, best)).collect();
     let width = rows.iter().map(|r| clean(&r.policy).chars().count()).max().unwrap_or(0).max(6);
     let widths: Vec<usize> = (0..9)
@@ -117,6 +129,9 @@ fn against(row: &Row, best: &Row) -> String {
         return "best".into();
     }
     let (mine, its) = (row.metrics.get("ttft_p95").mean, best.metrics.get("ttft_p95").mean);
+    if served(row) < served(best) - SERVED {
+        return format!("serves {:.1} %", served(row) * 1e2);
+    }
     let difference = Report::difference(row, best, "ttft_p95");
     if difference.ci.is_some() && !difference.is_real() {
         return "no difference".into();

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-use super::progress::Line;
+use super::progress::Live;
 use crate::failure::Failure;
 
 /// Set by the first Ctrl-C (or SIGTERM); the second ends the process.
@@ -47,7 +47,7 @@ const MOST: usize = 256;
 /// How far one run is, and whether it should go on.
 pub(super) type Tick<'a> = dyn FnMut(usize, usize) -> ControlFlow<()> + 'a;
 
-/// Runs every job, `threads` at a time, and returns what came of them in the order of the jobs; jobs that an interrupt kept from beginning are missing.
+/// Runs every job, `threads` at a time (on a terminal `so_far` is shown meanwhile), and returns what came of them in the order of the jobs; jobs that an interrupt kept from beginning are missing.
 ///
 /// # Errors
 /// The first error of a job; the others are then not begun.
@@ -55,19 +55,28 @@ pub(super) fn spread<J: Sync, D: Send>(
     jobs: &[J],
     threads: usize,
     label: &(dyn Fn(&J) -> String + Sync),
+    so_far: &(dyn Fn(&[&D]) -> String + Sync),
     run: &(dyn Fn(&J, &mut Tick<'_>) -> Result<D, Failure> + Sync),
 ) -> Result<Vec<D>, Failure> {
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let done: Mutex<Vec<(usize, Result<D, Failure>)>> = Mutex::new(Vec::new());
     let shares: Vec<AtomicUsize> = jobs.iter().map(|_| AtomicUsize::new(0)).collect();
-    let line = Mutex::new(Line::stderr());
+    let live = Mutex::new(Live::stderr());
     let began = Instant::now();
     let show = |at: usize| {
-        let Some(mut line) = line.try_lock().filter(|line| line.is_due()) else { return };
+        let Some(mut live) = live.try_lock().filter(|live| live.is_due()) else { return };
         let share =
             shares.iter().map(|s| s.load(Ordering::Relaxed)).sum::<usize>() as f64 / (PARTS * jobs.len()) as f64;
-        line.show(share, began.elapsed(), &label(&jobs[at]));
+        live.show(share, began.elapsed(), &label(&jobs[at]));
+    };
+    let tell = || {
+        let mut live = live.lock();
+        if live.is_on() {
+            let done = done.lock();
+            let whole: Vec<&D> = done.iter().filter_map(|(_, result)| result.as_ref().ok()).collect();
+            live.tell(so_far(&whole));
+        }
     };
     std::thread::scope(|scope| {
         for _ in 0..threads.min(jobs.len()) {
@@ -88,12 +97,13 @@ pub(super) fn spread<J: Sync, D: Send>(
                         failed.store(true, Ordering::Relaxed);
                     }
                     done.lock().push((at, result));
+                    tell();
                     show(at);
                 }
             });
         }
     });
-    line.into_inner().clear();
+    live.into_inner().clear();
     let mut done = done.into_inner();
     done.sort_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()

@@ -13,7 +13,7 @@ use pointsman_lab::report::Report;
 use pointsman_lab::tune::{Comparison, Constraint, KNOBS, Objective, Search, Space, Verdict};
 
 use super::files::Document;
-use super::setup::{Engines, Traffic};
+use super::setup::{Engines, Traffic, fits};
 use super::workers;
 use crate::failure::{Exit, Failure};
 
@@ -100,17 +100,17 @@ impl Tune {
         }
     }
 
-    fn race(&self, source: &Source, choices: Vec<Choice>, seeds: u64, after: u64) -> Result<Race, Failure> {
-        Ok(Race {
+    fn race(&self, source: &Source, choices: Vec<Choice>, seeds: u64, after: u64) -> Race {
+        Race {
             source: source.clone(),
-            fleet: self.engines.fleet()?,
+            fleet: self.engines.fleet(),
             choices,
             seeds,
             after,
             slo: self.engines.slo(),
             rate: self.traffic.rate,
             sweep: None,
-        })
+        }
     }
 }
 
@@ -120,6 +120,7 @@ pub(crate) fn run(options: &Tune) -> Result<Exit, Failure> {
         std::io::stdout().lock().write_all(list.as_bytes())?;
         return Ok(Exit::Fine);
     }
+    fits(&options.engines.fleet())?;
     let (train, test) = options.sources()?;
     let file = options.out.as_deref().map(Document::at).transpose()?;
     let page = options.html.as_deref().map(Document::at).transpose()?;
@@ -127,7 +128,7 @@ pub(crate) fn run(options: &Tune) -> Result<Exit, Failure> {
     let mut knobs = options.search_parameters.clone();
     knobs.sort_unstable();
     knobs.dedup();
-    let space = Space::new(lora, knobs, &options.engines.fleet()?);
+    let space = Space::new(lora, knobs, &options.engines.fleet());
     workers::listen_for_interrupts();
     let threads = workers::cores(options.threads);
     let (objective, constraints) = (&options.objective, &options.subject_to[..]);
@@ -137,11 +138,11 @@ pub(crate) fn run(options: &Tune) -> Result<Exit, Failure> {
         number += 1;
         let choices: Vec<Choice> = round.candidates.iter().map(|candidate| space.choice(candidate)).collect();
         let label = format!("round {number}: {} candidates", choices.len());
-        search.tell(&play(&options.race(&train, choices, round.seeds, round.after)?, threads, &label)?);
+        search.tell(&play(&options.race(&train, choices, round.seeds, round.after), threads, &label)?);
     }
     let best = search.best();
     let (roles, choices) = Comparison::plan(&space, best, search.frontier());
-    let plan = options.race(&test, choices, options.seeds, search.used_seeds())?;
+    let plan = options.race(&test, choices, options.seeds, search.used_seeds());
     let report = Report::of(&plan, &play(&plan, threads, "comparing")?);
     let tried = search.tried();
     let found = Comparison { objective, constraints, space: &space, best, tried, roles: &roles, report: &report };
@@ -174,7 +175,7 @@ pub(crate) fn run(options: &Tune) -> Result<Exit, Failure> {
 }
 
 fn play(plan: &Race, threads: usize, label: &str) -> Result<Vec<Done>, Failure> {
-    workers::spread(&plan.jobs(), threads, &|_: &Job| label.to_owned(), &|job, tick| {
+    workers::spread(&plan.jobs(), threads, &|_: &Job| label.to_owned(), &|_: &[&Done]| String::new(), &|job, tick| {
         plan.run(*job, tick).map_err(|e| Failure::new("a candidate cannot be used").why(e))
     })
 }

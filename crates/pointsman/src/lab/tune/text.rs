@@ -52,7 +52,7 @@ pub(super) fn table(found: &Comparison<'_>) -> String {
         Some(Verdict::Worse) => "The default is better: keep it.",
         Some(Verdict::Better) | None => "",
     };
-    if found.broken(winner).next().is_some() {
+    if found.rows().all(|(_, row)| found.broken(row).next().is_some()) {
         out.push_str("\nNo candidate keeps all that was to be kept: more engines, or other bounds.\n");
     } else if !moral.is_empty() {
         let _ = writeln!(out, "\n{moral}");
