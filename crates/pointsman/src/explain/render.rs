@@ -243,7 +243,7 @@ fn draw(profile: &Profile) -> Option<String> {
     let more = profile.ties.len() - names.len();
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let drawn = profile.picked.first().map_or_else(String::new, |pick| format!("; {} was drawn", clean(pick)));
-    let total = profile.pick().and_then(|c| c.total).map_or_else(String::new, |t| format!(" at {t:.3}"));
+    let total = profile.rated().first().and_then(|c| c.total).map_or_else(String::new, |t| format!(" at {t:.3}"));
     Some(format!("{}{more} tied{total}{drawn}", names.join(", ")))
 }
 

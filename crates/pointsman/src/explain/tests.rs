@@ -23,6 +23,15 @@ fn ties_retries_and_errors_are_told_and_scorers_keep_their_order() {
 }
 
 #[test]
+fn a_draw_among_all_names_the_sum_of_those_who_tied_not_that_of_the_one_drawn() {
+    let rated = |name: &str, total: f64| format!(r#"{{"endpoint":"{name}","total":{total}}}"#);
+    let candidates = [rated("a", 2.0), rated("b", 2.0), rated("c", 1.0)].join(",");
+    let text =
+        shown(&format!(r#"{{"profiles":[{{"candidates":[{candidates}],"ties":["a","b"],"picked":["c"]}}]}}"#), false);
+    assert!(text.contains("a, b tied at 2.000; c was drawn"), "{text}");
+}
+
+#[test]
 fn a_request_that_was_refused_before_any_profile_ran_is_told_as_such() {
     snapshot::same("explain-refused.txt", &shown(include_str!("../../tests/data/decision-refused.json"), false));
 }
