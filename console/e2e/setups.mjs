@@ -45,11 +45,11 @@ function written(scratch, name, text) {
   return file;
 }
 
-/** A server under a document, in front of these engines, all ready. */
+/** A server under a document, in front of these engines, all ready and looked at. */
 async function fleet(name, scratch, list, document, flags = []) {
   const files = ["--endpoints-file", await engines(name, scratch, list), "--config-file", written(scratch, name, document)];
   const server = await serve(name, [...files, ...flags]);
-  await until(async () => (await server.get("/api/endpoints")).endpoints.filter((e) => e.ready).length === list.length, 15_000);
+  await until(async () => (await server.get("/api/endpoints")).endpoints.filter((e) => e.ready && e.waiting !== null).length === list.length, 15_000);
   return server;
 }
 
