@@ -3,7 +3,7 @@ import { writeFileSync } from "node:fs";
 import path from "node:path";
 import { check, engines, same, serve, until } from "./harness.mjs";
 import { accessible } from "./looks.mjs";
-import { open } from "./views.mjs";
+import { open, taken } from "./views.mjs";
 
 const DISAGGREGATED = `plugins:
 - {type: disagg-profile-handler, parameters: {deciders: {prefill: prefix-based-pd-decider}}}
@@ -82,9 +82,9 @@ export async function disaggregation(page, scratch) {
     await server.complete(JSON.stringify({ model: "demo", max_tokens: 8, messages: [{ role: "user", content: `${n} wagons. `.repeat(120) }] }));
   }
   const { decisions } = await server.get("/api/decisions?limit=100");
-  const taken = (d) => new Set(d.profiles.flatMap((p) => p.picked)).size;
-  const apart = decisions.filter((d) => taken(d) > 1);
-  const together = decisions.filter((d) => taken(d) === 1);
+  const involved = (d) => new Set(d.profiles.flatMap((p) => p.picked)).size;
+  const apart = decisions.filter((d) => involved(d) > 1);
+  const together = decisions.filter((d) => involved(d) === 1);
   check(apart.length > 0 && together.length > 0, "some are served apart, some together", `${apart.length} and ${together.length}`);
 
   for (const record of [apart[0], together[0]]) {
@@ -122,6 +122,11 @@ export async function disaggregation(page, scratch) {
   }
   check((await page.locator("main").innerText()).includes("prefix-based-pd-decider"), "the decider in force is told");
   await accessible(page, "phases with a handler");
+
+  await open(page, server, "tuning");
+  await page.getByRole("button", { name: "Use low-latency" }).click();
+  await until(async () => (await page.locator("#yaml").innerText()).includes("disagg-profile-handler"));
+  taken(await page.locator("#yaml").innerText(), "an export with two profiles");
 
   await open(page, server, "config");
   const report = await server.get("/api/shadow");

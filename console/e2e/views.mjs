@@ -1,4 +1,5 @@
 // Each view shows what the API says.
+import { spawnSync } from "node:child_process";
 import { check, same, sleep, until } from "./harness.mjs";
 
 const number = (text) => Number(text.replace(/[^0-9.-]/g, ""));
@@ -160,8 +161,11 @@ export async function race(page, server) {
   await page.getByLabel("random", { exact: true }).uncheck();
   await page.getByLabel("Repetitions").fill("1");
   await raced(page, server, "own traffic");
-  const { set_up } = await server.get(`/api/race/${page.url().split("/").pop()}`);
+  const { set_up, warnings } = await server.get(`/api/race/${page.url().split("/").pop()}`);
   check(JSON.stringify(set_up).includes("recorded"), "own traffic was raced on", JSON.stringify(set_up).slice(0, 300));
+  check(warnings.some((w) => w.includes("--record-block-hashes")), "without hashes, the API says so", JSON.stringify(warnings));
+  const said = await page.locator("main").innerText();
+  for (const warning of warnings) check(said.includes(warning), "and the page", warning);
   await page.getByLabel("Repetitions").fill("99");
   await page.evaluate(() => document.querySelector("form.body").setAttribute("novalidate", ""));
   await page.getByRole("button", { name: "Start the race" }).click();
@@ -186,6 +190,12 @@ export async function phases(page, server) {
   check(await page.locator(".plot canvas").isVisible(), "the curve is drawn");
 }
 
+/** Whether `pointsman check` takes a document. */
+export function taken(yaml, what) {
+  const { status, stdout } = spawnSync(process.env.POINTSMAN, ["check", "-"], { input: yaml, encoding: "utf8" });
+  check(status === 0, `${what} is a document that check takes`, stdout);
+}
+
 export async function tuning(page, server) {
   await open(page, server, "tuning");
   check(await until(async () => (await page.locator("#presets .card").count()) === 7), "six presets and what is in force");
@@ -205,6 +215,7 @@ export async function tuning(page, server) {
   check((await slider.inputValue()) !== before, "sliders move by keyboard");
   const yaml = await page.locator("#yaml").innerText();
   check(yaml.includes("kind: EndpointPickerConfig") && yaml.includes("pluginRef: prefix-cache-scorer"), "the document has the weights", yaml);
+  taken(yaml, "what is exported");
   return yaml;
 }
 

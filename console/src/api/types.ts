@@ -191,7 +191,9 @@ export interface Offers {
   workloads: { name: string; doc: string }[];
 }
 export interface Race {
+  id: string;
   state: string;
+  warnings?: string[];
   progress: number;
   error?: string | null;
   policies: { policy: string; metrics: Record<string, { mean: number; ci: number | null }> }[];

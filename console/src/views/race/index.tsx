@@ -4,7 +4,9 @@ import { ApiError, get, post } from "../../api/client";
 import type { Offers, Race } from "../../api/types";
 import { clean, int, millis, percent } from "../../format";
 import { Th } from "../../parts/Th";
+import { useLoad } from "../../parts/useLoad";
 import { go, place } from "../../router";
+import { openings } from "../../store";
 
 const CHOSEN = ["in-force", "round-robin", "least-request", "random"];
 
@@ -20,14 +22,13 @@ const COLUMNS: [string, string, (v: number) => string][] = [
 export function RaceView() {
   const id = place.value.id;
   const [setUp, change] = useState({ endpoints: 4, workload: "shared-prefix", rate: 20, requests: 100, seeds: 3, policies: CHOSEN.slice() });
-  const [offers, setOffers] = useState<Offers>({ policies: CHOSEN, workloads: [{ name: "shared-prefix", doc: "" }] });
+  const { value, error: unoffered } = useLoad<Offers>("/api/race");
+  const offers = value ?? { policies: CHOSEN, workloads: [{ name: "shared-prefix", doc: "" }] };
   const [race, setRace] = useState<Race | null>(null);
   const [fault, setFault] = useState<string | null>(null);
+  const opened = openings.value;
   useEffect(() => {
-    get<Offers>("/api/race").then(setOffers, (error) => setFault(told(error as ApiError)));
-  }, []);
-  useEffect(() => {
-    setRace(null);
+    setFault(null);
     if (!id) return;
     let gone = false;
     const look = async () => {
@@ -44,7 +45,7 @@ export function RaceView() {
     return () => {
       gone = true;
     };
-  }, [id]);
+  }, [id, opened]);
   const begin = async (event: Event) => {
     event.preventDefault();
     setFault(null);
@@ -55,6 +56,7 @@ export function RaceView() {
       setFault(told(error as ApiError));
     }
   };
+  const wrong = fault ?? (unoffered && told(unoffered));
   const number = (key: "endpoints" | "rate" | "requests" | "seeds", label: string, min: number, max: number) => (
     <label>
       {label}
@@ -86,6 +88,7 @@ export function RaceView() {
             {number("requests", "Requests", 10, 20_000)}
             {number("seeds", "Repetitions", 1, 20)}
           </div>
+          <p class="small quiet">{offers.workloads.find((w) => w.name === setUp.workload)?.doc}</p>
           <fieldset class="row">
             <legend class="small quiet">Policies</legend>
             {offers.policies.map((p) => (
@@ -106,8 +109,8 @@ export function RaceView() {
           </div>
         </form>
       </section>
-      <div role="status">{fault && <p class="notice">{fault}</p>}</div>
-      {race && (
+      <div role="status">{wrong && <p class="notice">{wrong}</p>}</div>
+      {race && race.id === id && (
         <section class="panel">
           <header>
             <h2>Race {clean(id ?? "", 40)}</h2>
@@ -116,6 +119,11 @@ export function RaceView() {
             <span>{percent(race.progress)}</span>
             {race.error && <span class="bad">{clean(race.error)}</span>}
           </header>
+          {(race.warnings ?? []).map((w) => (
+            <p class="notice small" key={w}>
+              {clean(w, 400)}
+            </p>
+          ))}
           <div class="scroll" tabIndex={0} role="region" aria-label="Results">
             <table id="race">
               <caption>Mean over the repetitions, with the half width of its 95 % interval.</caption>

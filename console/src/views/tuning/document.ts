@@ -51,10 +51,24 @@ export function tuned(config: Config, weights: Record<string, number>): string {
       ],
     })),
   };
-  for (const [key, value] of Object.entries(config.config)) {
-    if (!(key in out) && !["builtIn", "dataLayer", "defaulted", "injected"].includes(key) && value !== null) out[key] = value;
-  }
+  Object.assign(out, written(config, new Set(kept.map((p) => String(p.name)))));
   return `# Weights tuned from what the last requests would have done.\n${yaml(out, 0)}`;
+}
+
+/** The other sections, as far as they speak of plugins that the document has: defaults bring the rest. */
+function written(config: Config, kept: Set<string>): Tree {
+  const known = (entries: Json | undefined) => list(entries).filter((e) => kept.has(String(e.pluginRef)));
+  const out: Tree = {};
+  const parsers = known((config.config.requestHandler as Tree | null)?.parsers);
+  if (parsers.length) out.requestHandler = { parsers };
+  const { injectDefaults, sources, discovery } = (config.config.dataLayer ?? {}) as Tree;
+  const layer: Tree = {};
+  if (injectDefaults === false) layer.injectDefaults = false;
+  const own = known(sources).map((s) => ({ pluginRef: s.pluginRef!, extractors: known(s.extractors) }));
+  if (own.length) layer.sources = own;
+  if (isTree(discovery ?? null) && known([discovery!]).length) layer.discovery = discovery!;
+  if (Object.keys(layer).length) out.dataLayer = layer;
+  return out;
 }
 
 /** Parameters that somebody wrote. */

@@ -7,7 +7,7 @@ import { useLoad } from "../../parts/useLoad";
 import { configVersion } from "../../store";
 import { Changes, Report } from "./Report";
 import { tuned, weightsInForce } from "./document";
-import { LIMIT, useElsewhere } from "./useElsewhere";
+import { inWords, LIMIT, useElsewhere } from "./useElsewhere";
 
 const NONE: Preset[] = [];
 
@@ -15,7 +15,7 @@ export function TuningView() {
   const { value: presets } = useLoad<{ presets: Preset[] }>("/api/presets");
   const { value: config } = useLoad<Config>("/api/config", 0, configVersion.value);
   const [weights, setWeights] = useState<Record<string, number> | null>(null);
-  const [report, setReport] = useState<Rescored | null>(null);
+  const [report, setReport] = useState<{ asked: string; answer: Rescored } | null>(null);
   const [fault, setFault] = useState("");
   const now = weights ?? (config ? weightsInForce(config) : {});
   const asked = JSON.stringify(now);
@@ -28,7 +28,7 @@ export function TuningView() {
       try {
         const answer = await post<Rescored>("/api/rescore", { weights: now, limit: LIMIT });
         if (!gone) {
-          setReport(answer);
+          setReport({ asked, answer });
           setFault("");
         }
       } catch (error) {
@@ -46,6 +46,8 @@ export function TuningView() {
 
   const all = presets?.presets ?? NONE;
   const elsewhere = useElsewhere(all, zeroed(config));
+  // Of the weights that are set, card and report tell the same answer.
+  const told = (p: Preset) => (report?.asked === asked && JSON.stringify({ ...zeroed(config), ...p.weights }) === asked ? inWords(report.answer) : elsewhere[p.name]);
   const sum = Object.values(now).reduce((a, b) => a + Math.max(0, b), 0);
   const top = Math.max(1, ...Object.values(now)) * 1.5;
   const yaml = config ? tuned(config, now) : "";
@@ -75,7 +77,7 @@ export function TuningView() {
                     .map(([name, w]) => `${short(name)} ${w.toFixed(2)}`)
                     .join(", ")}
                 </p>
-                <p class="small">{elsewhere[p.name] ?? "Looking at the last requests."}</p>
+                <p class="small">{told(p) ?? "Looking at the last requests."}</p>
                 <button type="button" onClick={() => setWeights({ ...zeroed(config), ...p.weights })}>
                   Use {p.name}
                 </button>
@@ -97,8 +99,8 @@ export function TuningView() {
                 </output>
               </div>
             ))}
-            {report && report.unused.length > 0 && (
-              <p class="notice small">Not in the records, and so without effect here: {report.unused.map((u) => clean(u, 60)).join(", ")}. They take effect once the configuration has them.</p>
+            {report && report.answer.unused.length > 0 && (
+              <p class="notice small">Not in the records, and so without effect here: {report.answer.unused.map((u) => clean(u, 60)).join(", ")}. They take effect once the configuration has them.</p>
             )}
           </div>
         </section>
@@ -106,11 +108,11 @@ export function TuningView() {
           <h2>What would have changed</h2>
           <div class="body" id="rescored" aria-live="polite">
             {fault && <p class="notice bad">{fault}</p>}
-            {report && <Report report={report} />}
+            {report && <Report report={report.answer} />}
           </div>
         </section>
       </div>
-      {report && report.changes.length > 0 && <Changes report={report} />}
+      {report && report.answer.changes.length > 0 && <Changes report={report.answer} />}
       <section class="panel">
         <header>
           <h2>As a document</h2>

@@ -8,6 +8,8 @@ import { int } from "../../format";
 export const LIMIT = 100;
 const EVERY_MS = 5_000;
 
+export const inWords = (r: Rescored) => `${int(r.different)} of the last ${int(r.decisions)} requests would have gone elsewhere.`;
+
 /** By preset; `base` are the weights of scorers that a preset does not speak of. */
 export function useElsewhere(presets: Preset[], base: Record<string, number>): Record<string, string> {
   const [told, tell] = useState<Record<string, string>>({});
@@ -20,7 +22,7 @@ export function useElsewhere(presets: Preset[], base: Record<string, number>): R
       const found: Record<string, string> = {};
       for (const p of presets) {
         const answer = await post<Rescored>("/api/rescore", { weights: { ...base, ...p.weights }, limit: LIMIT }).catch(() => null);
-        if (answer) found[p.name] = `${int(answer.different)} of the last ${int(answer.decisions)} requests would have gone elsewhere.`;
+        if (answer) found[p.name] = inWords(answer);
       }
       if (!gone) tell(found);
     };

@@ -66,6 +66,7 @@ struct Run {
     done: Vec<Done>,
     over: bool,
     error: Option<String>,
+    warnings: Vec<String>,
 }
 
 impl Run {
@@ -80,6 +81,7 @@ impl Run {
         });
         told["progress"] = json!(if self.over { 1.0 } else { self.progress });
         told["error"] = json!(self.error);
+        told["warnings"] = json!(self.warnings);
         told
     }
 }
@@ -120,7 +122,7 @@ impl Races {
         let asked: Value = serde_json::from_slice(body).map_err(|e| wrong(format!("no JSON: {e}")))?;
         let set_up: SetUp =
             serde_json::from_value(asked["set_up"].clone()).map_err(|e| wrong(format!("`set_up`: {e}")))?;
-        let plan = self.plan(&set_up).map_err(wrong)?;
+        let (plan, warnings) = self.plan(&set_up).map_err(wrong)?;
         let told = report::SetUp::of(&plan);
         let mut kept = self.kept.lock();
         if kept.runs.iter().any(|run| !run.over) {
@@ -131,7 +133,8 @@ impl Races {
         while kept.runs.len() >= KEPT {
             kept.runs.pop_front();
         }
-        let run = Run { id, plan: plan.clone(), told, progress: 0.0, done: Vec::new(), over: false, error: None };
+        let run =
+            Run { id, plan: plan.clone(), told, progress: 0.0, done: Vec::new(), over: false, error: None, warnings };
         kept.runs.push_back(run);
         drop(kept);
         let kept = Arc::clone(&self.kept);
@@ -139,7 +142,8 @@ impl Races {
         begun.map(|_| id).map_err(|e| (503, format!("no thread for it: {e}")))
     }
 
-    fn plan(&self, asked: &SetUp) -> Result<Race, String> {
+    /// The race, and what whoever reads its results should know.
+    fn plan(&self, asked: &SetUp) -> Result<(Race, Vec<String>), String> {
         let within = |name: &str, value: u64, most: u64| {
             if (1..=most).contains(&value) { Ok(()) } else { Err(format!("`{name}` is to be from 1 to {most}")) }
         };
@@ -161,8 +165,9 @@ impl Races {
         };
         let choices = asked.policies.iter().map(choice).collect::<Result<Vec<_>, _>>()?;
         let profile = *Profile::named(&asked.profile).ok_or_else(|| format!("unknown profile `{}`", asked.profile))?;
-        Ok(Race {
-            source: self.source(&asked.workload, asked.requests)?,
+        let (source, warnings) = self.source(&asked.workload, asked.requests)?;
+        let race = Race {
+            source,
             fleet: FleetOptions { pods: asked.endpoints, profile, ..FleetOptions::default() },
             choices,
             seeds: asked.seeds,
@@ -170,24 +175,27 @@ impl Races {
             slo: Slo { ttft: 1.0, tpot: 0.05 },
             rate: asked.rate,
             sweep: None,
-        })
+        };
+        Ok((race, warnings))
     }
 
-    fn source(&self, workload: &str, requests: usize) -> Result<Source, String> {
+    fn source(&self, workload: &str, requests: usize) -> Result<(Source, Vec<String>), String> {
         if workload != OWN {
             let spec = Spec::parse(workload).map_err(|e| e.to_string())?;
             if spec.size().1 > MOST_IDS {
                 return Err("`workload` is too large to be raced in a router: use `pointsman race` for it".to_owned());
             }
             let workload = spec.generate(1);
-            return Ok(if workload.requests.len() > requests {
+            let source = if workload.requests.len() > requests {
                 Source::Fixed(Arc::new(workload.first(requests)))
             } else {
                 Source::Made(Box::new(spec))
-            });
+            };
+            return Ok((source, Vec::new()));
         }
         let mut newest = self.pool.ring.newest(RECORDED.min(requests), None);
         newest.sort_by_key(|decision| decision.at_unix_ms);
+        let warnings = on_record(newest.len(), requests, newest.iter().filter(|d| d.block_hashes.is_none()).count());
         let (mut lines, mut begin) = (Vec::new(), None);
         for decision in newest {
             let decision = serde_json::to_value(&*decision).map_err(|e| e.to_string())?;
@@ -199,8 +207,20 @@ impl Races {
             return Err("nothing is recorded yet: send some requests first".to_owned());
         }
         let workload = read(OWN, Cursor::new(lines), None).map_err(|e| e.to_string())?;
-        Ok(Source::Fixed(Arc::new(workload)))
+        Ok((Source::Fixed(Arc::new(workload)), warnings))
     }
+}
+
+/// What a race on own traffic lacks: `found` of `wanted` decisions, and `unshared` of these without the hashes of their blocks.
+fn on_record(found: usize, wanted: usize, unshared: usize) -> Vec<String> {
+    let few = (found < wanted).then(|| format!("{found} requests on record, {wanted} were asked for"));
+    let blind = (unshared > 0).then(|| {
+        format!(
+            "{unshared} of {found} requests are on record without the hashes of their blocks, and are raced as if they shared nothing: cache hits \
+             come out too low; start with --record-block-hashes"
+        )
+    });
+    few.into_iter().chain(blind).collect()
 }
 
 /// Makes the runs of a race, one after the other.
