@@ -4,8 +4,10 @@ import { useEffect } from "preact/hooks";
 import { tokenWanted } from "./api/client";
 import { int } from "./format";
 import { address, go, place } from "./router";
-import { endpoints, rate, state } from "./store";
+import { configVersion, endpoints, rate, state } from "./store";
 import { choose, theme, type Theme } from "./theme";
+import type { Config } from "./api/types";
+import { useLoad } from "./parts/useLoad";
 import { TokenDialog } from "./parts/TokenDialog";
 import { ConfigView } from "./views/config";
 import { FleetView } from "./views/fleet";
@@ -81,6 +83,7 @@ export function App() {
 }
 
 function Status() {
+  const { value: config } = useLoad<Config>("/api/config", 10_000, configVersion.value);
   const ready = endpoints.value.filter((e) => e.ready).length;
   return (
     <div class="state">
@@ -91,6 +94,11 @@ function Status() {
       <span>
         {int(ready)} of {int(endpoints.value.length)} ready
       </span>
+      {config?.last_reload?.result === "refused" && (
+        <a class="bad" href={address("config")} id="refused">
+          reload refused
+        </a>
+      )}
       <span>{rate.value === null ? "-" : rate.value < 10 ? rate.value.toFixed(1) : int(rate.value)} requests/s</span>
     </div>
   );

@@ -11,6 +11,7 @@ export function ConfigView() {
   const { value: config, error } = useLoad<Config>("/api/config", 5_000, configVersion.value);
   const { value: catalogue } = useLoad<{ plugins: PluginType[] }>("/api/plugins");
   const { value: shadow, error: noShadow } = useLoad<Shadow>("/api/shadow", 2_000);
+  const refused = config?.last_reload?.result === "refused" ? config.last_reload : null;
   const [onlyWritten, setOnlyWritten] = useState(false);
   return (
     <div class="view">
@@ -36,7 +37,17 @@ export function ConfigView() {
           <section class="panel">
             <h2>Faults and warnings</h2>
             <div class="body" id="warnings">
-              {config && config.warnings.length === 0 && <p class="good">No warnings.</p>}
+              {refused && (
+                <>
+                  <p class="bad">The document was refused when it was read again; the one before stays in force.</p>
+                  {(refused.error ?? "").split("\n").filter(Boolean).map((line) => (
+                    <p class="notice bad small mono" key={line}>
+                      {clean(line, 2_000)}
+                    </p>
+                  ))}
+                </>
+              )}
+              {config && config.warnings.length === 0 && <p class={refused ? undefined : "good"}>No warnings about the document in force.</p>}
               {config?.warnings.map((w) => (
                 <p class="notice small" key={`${w.line}:${w.column}:${w.code}`}>
                   <b>
@@ -75,7 +86,6 @@ function Reload({ config }: { config: Config | null }) {
       <p>
         <span class={last.result === "refused" ? "bad" : "good"}>{last.result}</span> at {new Date(last.at_unix_ms).toISOString().slice(0, 19).replace("T", " ")} UTC
       </p>
-      {last.error && <pre class="bad">{clean(last.error, 2000)}</pre>}
       {last.changes.length > 0 && (
         <ul class="small mono">
           {last.changes.map((c) => (

@@ -49,7 +49,7 @@ export function FleetView() {
       <div class="head">
         <h1>Fleet</h1>
         <p>
-          {int(all.filter((e) => e.ready).length)} of {int(all.length)} endpoints ready, {int(all.reduce((n, e) => n + e.in_flight, 0))} requests in flight.
+          {int(all.filter((e) => e.ready).length)} of {int(all.length)} endpoints ready, {int(all.reduce((n, e) => n + e.in_flight, 0))} requests in flight. A drain ends with this process.
         </p>
       </div>
       <div class="row">
@@ -93,7 +93,7 @@ export function FleetView() {
       <div role="alert">{fault && <p class="notice bad">{fault}</p>}</div>
       <section class="panel">
         <div class="scroll" tabIndex={0} role="region" aria-label="Endpoints">
-          <table id="fleet">
+          <table id="fleet" class="sides">
             <thead>
               <tr>
                 <Th>Endpoint</Th>
@@ -132,12 +132,12 @@ function Row({ e, drain }: { e: Endpoint; drain: (e: Endpoint) => void }) {
         <a href={address("fleet", e.address)} title={`Why does ${name} get what it gets?`}>
           {name}
         </a>
-        <div class="small quiet mono">{clean(e.address, 60)}</div>
+        {e.name !== e.address && <div class="small quiet mono">{clean(e.address, 60)}</div>}
       </th>
       <td>
         <span class={e.ready ? "good" : "bad"}>{e.ready ? "ready" : "not ready"}</span> <span class="small quiet">for {ago(e.since_ms)}</span>
-        {e.reason && <div class="small ellipsis" title={clean(e.reason)}>{clean(e.reason)}</div>}
-        {e.scrape_error && <div class="small warn ellipsis" title={clean(e.scrape_error)}>{clean(e.scrape_error)}</div>}
+        {e.reason && <div class="small wraps reason">{clean(e.reason)}</div>}
+        {e.scrape_error && <div class="small warn wraps reason">{clean(e.scrape_error)}</div>}
       </td>
       <td>
         <Spark values={history.waiting} label={`waiting at ${name}, last minute`} /> {int(e.waiting)}

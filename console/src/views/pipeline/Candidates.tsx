@@ -10,7 +10,7 @@ export function Candidates({ profile, tokens }: { profile: Profile; tokens: numb
   const scorers = Object.entries(profile.candidates.find((c) => c.total !== null)?.scores ?? {}).map(([name, s]) => ({ name, weight: s.weight }));
   const place = (c: Candidate) => (profile.picked.includes(c.endpoint) ? Infinity : (c.total ?? -Infinity));
   const rows = [...profile.candidates].sort((a, b) => place(b) - place(a));
-  const caption = `${profile.candidates.length + profile.omitted} candidates, chosen by ${clean(profile.picker, 60)}${
+  const caption = `${profile.candidates.length + profile.omitted} candidates, ${profile.picked.length ? `chosen by ${clean(profile.picker, 60)}` : "none chosen"}${
     profile.ties.length > 1 ? `; tied for the highest sum: ${profile.ties.map((t) => clean(t, 30)).join(", ")}` : ""
   }${profile.omitted ? `; ${int(profile.omitted)} not kept on record, the best are` : ""}`;
   return (

@@ -10,7 +10,7 @@ export function Facts({ decision: d }: { decision: Decision }) {
     ["Model", d.target_model === d.model ? clean(d.model) : `${clean(d.model)}, sent as ${clean(d.target_model)}`],
     ["Decided at", d.at],
     ["Prompt", `${int(d.prompt_tokens_estimated)} tokens (estimated), ${int(d.prompt_blocks)} blocks of ${int(d.block_tokens)}`],
-    ["Served by", o.endpoint ? clean(o.endpoint) : "nobody yet"],
+    ["Served by", o.endpoint ? clean(o.endpoint) : o.ended === null ? "nobody yet" : "none"],
     ["Cached tokens", `${int(o.cached_tokens_predicted)} predicted, ${o.cached_tokens === null ? "not told by the engine" : `${int(o.cached_tokens)} actual`}`],
     ["Tokens", `${int(o.prompt_tokens)} in, ${int(o.completion_tokens)} out`],
     ["Times", `TTFT ${millis(o.ttft_ms)}, all ${millis(o.duration_ms)}`],

@@ -51,11 +51,11 @@ export function Flow({ decision: d }: { decision: Decision }) {
             )),
             <Step key={`${p.name} sum`} title={`Weighted sum${of}`}>
               <b>{fixed(pick?.total, 3)}</b>
-              <span class="small">{p.ties.length > 1 ? `${p.ties.length} tied` : "alone at the top"}</span>
+              <span class="small">{p.ties.length > 1 ? `${p.ties.length} tied` : pick ? "alone at the top" : "nobody was rated"}</span>
             </Step>,
             <Step key={`${p.name} pick`} title={`Pick${of}`} last>
               <b>{clean(p.picked[0] ?? "nobody", 40)}</b>
-              <span class="small quiet">{clean(p.picker, 40)}</span>
+              <span class="small quiet">{pick ? clean(p.picker, 40) : "none"}</span>
             </Step>,
           ];
         })}

@@ -24,7 +24,7 @@ export function List({ decisions, chosen, query }: { decisions: Decision[]; chos
       <div class="scroll" tabIndex={0} role="region" aria-label="Decisions">
         <table id="decisions">
           <caption>
-            Newest first, {int(decisions.length)} held. <kbd>j</kbd> and <kbd>k</kbd> move.
+            Newest first, {decisions.length > SHOWN ? `showing ${SHOWN} of ${int(decisions.length)} held` : `${int(decisions.length)} held`}. <kbd>j</kbd> and <kbd>k</kbd> move.
           </caption>
           <thead>
             <tr>
@@ -59,8 +59,8 @@ function line(d: Decision, on: boolean, query: Record<string, string>) {
         </a>
       </th>
       <td>{clock(d.at)}</td>
-      <td class="ellipsis">{clean(d.model, 60)}</td>
-      <td class="ellipsis">{clean(target(d) ?? "nobody", 60)}</td>
+      <td class="ellipsis narrow" title={clean(d.model)}>{clean(d.model, 60)}</td>
+      <td class="ellipsis narrow">{clean(target(d) ?? "nobody", 60)}</td>
       <td class="num">{int(d.prompt_tokens_estimated)}</td>
       <td class="num">{millis(d.outcome.ttft_ms)}</td>
       <td>{ending(d)}</td>

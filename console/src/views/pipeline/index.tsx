@@ -12,6 +12,7 @@ import { Flow } from "./Flow";
 import { Find } from "./Find";
 import { List } from "./List";
 import { engines } from "./pick";
+import { useFreeze } from "./useFreeze";
 
 const OUTCOMES = ["natural", "client-disconnect", "error", "refused", "shutdown", "running"];
 /** For how long the newest decision stands when nobody chose one: none can be read in less. */
@@ -20,15 +21,14 @@ const STANDS_MS = 1_000;
 export function PipelineView() {
   const query = place.value.query;
   const [model, endpoint, outcome] = [query.get("model") ?? "", query.get("endpoint") ?? "", query.get("outcome") ?? ""];
-  const [frozen, freeze] = useState<string | null>(null);
+  const { frozen, all, later, toggle, onward } = useFreeze(decisions.value);
   const [fetched, setFetched] = useState<{ id: string; decision: Decision | null } | null>(null);
-  const all = decisions.value;
   const fits = (d: Decision) =>
     (!model || d.model === model) &&
     (!endpoint || engines(d).includes(endpoint)) &&
     (!outcome || (d.outcome.ended ?? "running") === outcome);
-  const upTo = frozen === null ? all : all.filter((d) => d.id <= frozen);
-  const shown = upTo.filter(fits);
+  const shown = all.filter(fits);
+  const waiting = later.filter(fits);
   const id = place.value.id;
   const followed = useRef({ id: "", at: 0 });
   const held = id ? all.find((d) => d.id === id) : newest(shown, followed.current);
@@ -46,11 +46,10 @@ export function PipelineView() {
     );
   }, [id, all]);
 
-  const toggle = () => freeze(frozen === null ? (all[0]?.id ?? "") : null);
   const step = () => {
-    const next = all.filter((d) => frozen !== null && d.id > frozen && fits(d)).at(-1);
+    const next = waiting.at(-1);
     if (next) {
-      freeze(next.id);
+      onward(next);
       go("pipeline", next.id, Object.fromEntries(query));
     }
   };
@@ -73,7 +72,6 @@ export function PipelineView() {
     return () => removeEventListener("keydown", keys);
   });
 
-  const waiting = frozen === null ? 0 : all.filter((d) => d.id > frozen && fits(d)).length;
   const endpoints = [...new Set(all.flatMap(engines))].sort();
   return (
     <div class="view">
@@ -86,12 +84,12 @@ export function PipelineView() {
         </p>
       </div>
       <div class="row">
-        <button type="button" aria-pressed={frozen !== null} onClick={toggle}>
-          {frozen === null ? "Freeze" : "Frozen"} <kbd>f</kbd>
+        <button type="button" aria-pressed={frozen} onClick={toggle}>
+          {!frozen ? "Freeze" : "Frozen"} <kbd>f</kbd>
         </button>
-        <button type="button" disabled={frozen === null || waiting === 0} onClick={step}>
+        <button type="button" disabled={waiting.length === 0} onClick={step}>
           Step <kbd>n</kbd>
-          {frozen !== null && ` (${int(waiting)} waiting)`}
+          {frozen && ` (${int(waiting.length)} waiting)`}
         </button>
         <Find held={all} />
         <Select label="Model" value={model} all={models.value} pick={(v) => setQuery("model", v)} />
@@ -116,9 +114,9 @@ export function PipelineView() {
           </div>
         ) : (
           <section class="panel">
-            <h2>No decision yet</h2>
+            <h2>{all.length ? "No decision fits" : "No decision yet"}</h2>
             <div class="body">
-              <p>Send a request through the gateway; it shows up here at once.</p>
+              <p>{all.length ? `None of the ${int(all.length)} that are held has this model, endpoint and outcome.` : frozen ? "The list was frozen before there was any." : "Send a request through the gateway; it shows up here at once."}</p>
             </div>
           </section>
         )}
