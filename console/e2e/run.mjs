@@ -61,6 +61,7 @@ await group("no sample at 25 requests/s", (page) => views.sampled(page, server, 
 await group("a sample at 125 requests/s", async (page) => {
   const more = h.load(server, 100);
   await views.sampled(page, server, true);
+  await views.frozen(page, server);
   more();
 });
 await group("keyboard", (page) => keyboard(page, server));
@@ -73,6 +74,7 @@ for (const hand of ["mouse", "keyboard"]) {
 await group("disaggregation and a shadow", (page) => setups.disaggregation(page, scratch));
 await group("one engine for both phases", (page) => setups.oneEngine(page, scratch));
 await group("drawn", (page) => setups.drawn(page, scratch));
+await group("a refused reload", (page) => setups.refusedReload(page, scratch));
 await group("held back", (page) => setups.heldBack(page, scratch));
 await group("prompts", (page) => setups.prompts(page, server));
 
@@ -85,8 +87,15 @@ await group("restart", async (page) => {
   await first.stop();
   const state = () => page.locator("[data-state]").getAttribute("data-state");
   check(await until(async () => (await state()) === "lost"), "the page says that the server is away");
+  check(await until(async () => /as of \d\d:\d\d:\d\d/.test(await page.locator(".state").innerText())), "and of when its numbers are");
+  await page.keyboard.press("4");
+  check(await until(async () => (await page.locator("main").innerText()).includes("no answer from the server")), "a race opened meanwhile says so");
   const second = await h.serve("restart", [], first.ports);
   check(await until(async () => (await state()) === "live", 15_000), "and finds it again by itself");
+  const { policies } = await second.get("/api/race");
+  check(await until(async () => (await page.getByRole("checkbox").count()) === policies.length), "the race has all policies then");
+  check(!(await page.locator("main").innerText()).includes("could not be run"), "and no old fault");
+  await page.keyboard.press("1");
   await second.chat("after");
   check(await until(async () => (await page.locator("#decisions tbody tr a").first().innerText()) !== old), "what is new is shown");
   await second.stop();

@@ -190,6 +190,27 @@ export async function drawn(page, scratch) {
   await server.stop();
 }
 
+/** A document that is refused when it is read again is told of everywhere, and no more once it is mended. */
+export async function refusedReload(page, scratch) {
+  const file = written(scratch, "reloaded", SHADOW);
+  const server = await serve("reloaded", ["--config-file", file]);
+  await open(page, server, "config");
+  written(scratch, "reloaded", SHADOW.replaceAll("queue-scorer", "qeue-scorer"));
+  server.child.kill("SIGHUP");
+  await until(async () => (await server.get("/api/config")).last_reload?.result === "refused");
+  const [fault] = (await server.get("/api/config")).last_reload.error.split("\n");
+  const faults = page.locator("#warnings");
+  check(await until(async () => (await faults.innerText()).includes(fault)), "the fault is told", fault);
+  same(await faults.locator(".good").count(), 0, "and nothing in green");
+  await open(page, server, "fleet");
+  check(await until(async () => page.locator("#refused").isVisible(), 15_000), "the header says so in every view");
+  await accessible(page, "a refused reload");
+  written(scratch, "reloaded", SHADOW);
+  server.child.kill("SIGHUP");
+  check(await until(async () => (await page.locator("#refused").count()) === 0, 15_000), "until it is mended");
+  await server.stop();
+}
+
 export async function heldBack(page, scratch) {
   const server = await serve("held", ["--config-file", written(scratch, "held", HELD), "--allow-experimental-plugins"]);
   await server.chat("Hold the line. ".repeat(40));

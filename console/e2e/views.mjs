@@ -72,6 +72,25 @@ export async function sampled(page, server, isSample) {
   check(await until(async () => (await said()).startsWith(isSample ? "A sample: " : "Every decision"), 8_000), "it says whether it shows all", await said());
 }
 
+/** Longer than the page keeps decisions, a frozen list stands as it was, and what came waits. */
+export async function frozen(page, server) {
+  await open(page, server, "pipeline");
+  await page.waitForSelector("#decisions tbody tr");
+  await page.keyboard.press("f");
+  const list = () => page.locator("#decisions").innerText();
+  const before = await page.locator("#decisions caption").innerText();
+  const id = await page.locator("#decisions tbody tr a").first().innerText();
+  const waiting = async () => number((await page.getByRole("button", { name: /^Step/ }).innerText()).match(/\((.*) waiting/)[1]);
+  check(await until(async () => (await waiting()) === 500, 30_000), "what comes waits", await waiting());
+  same(await page.locator("#decisions caption").innerText(), before, "what was held is held");
+  same(await page.locator("#decisions tbody tr a").first().innerText(), id, "in its order");
+  await page.getByLabel("Outcome").selectOption("shutdown");
+  check(await until(async () => (await page.locator("main").innerText()).includes("No decision fits")), "a filter that leaves none says so");
+  await page.getByLabel("Outcome").selectOption("");
+  await page.keyboard.press("n");
+  check(await until(async () => (await waiting()) < 500 || !(await list()).startsWith(before)), "a step takes one of them");
+}
+
 export async function fleet(page, server) {
   await open(page, server, "fleet");
   const { endpoints } = await server.get("/api/endpoints");
@@ -134,6 +153,8 @@ async function raced(page, server, what) {
   await until(async () => (await page.locator("main header span").first().innerText()) === "done");
   same(await page.locator("#race tbody tr").count(), told.policies.length, `${what}: every policy has a lane`);
   const heads = await page.locator("#race thead th").allInnerTexts();
+  same(heads.length, 1 + LANES.length, `${what}: the figures that matter`);
+  check((await page.locator("main").innerText()).includes(told.set_up.profile), `${what}: what is simulated is told`);
   for (const lane of told.policies) {
     const cells = await page.locator("#race tbody tr", { has: page.getByRole("rowheader", { name: lane.policy, exact: true }) }).locator("th, td").allInnerTexts();
     for (const [key, label] of LANES) {
@@ -157,6 +178,10 @@ export async function race(page, server) {
   check(await until(async () => (await page.getByRole("checkbox").count()) === offers.policies.length), "every policy is offered");
   same(await page.getByLabel("Workload").locator("option").count(), offers.workloads.length, "every workload is offered");
   await raced(page, server, "the four policies");
+  await page.getByLabel("every figure").check();
+  const figures = Object.keys((await server.get(`/api/race/${page.url().split("/").pop()}`)).policies[0].metrics);
+  same(await page.locator("#race thead th").count(), 1 + figures.length, "every figure, when asked for");
+  await page.getByLabel("every figure").uncheck();
   await page.getByLabel("Workload").selectOption("recorded");
   await page.getByLabel("random", { exact: true }).uncheck();
   await page.getByLabel("Repetitions").fill("1");

@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { tokenWanted } from "./api/client";
 import { int } from "./format";
 import { address, go, place } from "./router";
-import { configVersion, endpoints, rate, state } from "./store";
+import { configVersion, endpoints, fleetAt, rate, state } from "./store";
 import { choose, theme, type Theme } from "./theme";
 import type { Config } from "./api/types";
 import { useLoad } from "./parts/useLoad";
@@ -35,6 +35,7 @@ export function App() {
   const [name, title, View] = found;
   useEffect(() => {
     document.title = `${title} - Pointsman`;
+    document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
   }, [title]);
   useEffect(() => {
     const keys = (event: KeyboardEvent) => {
@@ -74,7 +75,7 @@ export function App() {
           </select>
         </label>
       </header>
-      <main id="main" tabIndex={-1}>
+      <main id="main" tabIndex={-1} class={state.value === "lost" ? "stale" : undefined}>
         <View />
       </main>
       {tokenWanted.value && <TokenDialog />}
@@ -85,6 +86,7 @@ export function App() {
 function Status() {
   const { value: config } = useLoad<Config>("/api/config", 10_000, configVersion.value);
   const ready = endpoints.value.filter((e) => e.ready).length;
+  const seen = state.value === "lost" && fleetAt.value > 0;
   return (
     <div class="state">
       <span role="status" data-state={state.value}>
@@ -94,6 +96,7 @@ function Status() {
       <span>
         {int(ready)} of {int(endpoints.value.length)} ready
       </span>
+      {seen && <span>as of {new Date(fleetAt.value).toTimeString().slice(0, 8)}</span>}
       {config?.last_reload?.result === "refused" && (
         <a class="bad" href={address("config")} id="refused">
           reload refused

@@ -196,5 +196,11 @@ export interface Race {
   warnings?: string[];
   progress: number;
   error?: string | null;
-  policies: { policy: string; metrics: Record<string, { mean: number; ci: number | null }> }[];
+  set_up?: { profile?: string };
+  policies: { policy: string; metrics: Record<string, Estimate> }[];
+}
+/** A mean over repetitions, and the half width of its 95 % interval; `null` of a single one. */
+export interface Estimate {
+  mean: number;
+  ci: number | null;
 }

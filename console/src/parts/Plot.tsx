@@ -21,7 +21,10 @@ interface Props {
   yValue: (v: number) => string;
   xLabel: string;
   yLabel: string;
-  time?: boolean;
+  /** Distances that ticks of x may have. */
+  xSteps?: number[];
+  /** How ticks of x are written, where that is not `xValue`. */
+  xTick?: (v: number) => string;
 }
 
 const colour = (name: string) => {
@@ -53,8 +56,9 @@ export function Plot(props: Props) {
       {
         width: at.clientWidth || 300,
         height: 240,
+        padding: [8, 18, 0, 0],
         scales: { x: { time: false, distr: props.logX ? 3 : 1 }, y: { distr: props.logY ? 3 : 1 } },
-        axes: [axis(props.xLabel, props.xValue), { ...axis(props.yLabel, props.yValue), size: 68 }],
+        axes: [{ ...axis(props.xLabel, props.xTick ?? props.xValue), ...(props.xSteps && { incrs: props.xSteps }) }, { ...axis(props.yLabel, props.yValue), size: 68 }],
         series: [
           { label: props.xLabel, value: (_: uPlot, v: number | null) => (v === null ? "-" : props.xValue(v)) },
           ...props.series.map((s) => ({

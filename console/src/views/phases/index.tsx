@@ -117,6 +117,7 @@ export function PhasesView() {
                   logX
                   logY
                   xValue={int}
+                  xTick={(v) => (v >= 1e6 ? `${v / 1e6}M` : v >= 1e3 ? `${v / 1e3}k` : String(v))}
                   yValue={millis}
                   xLabel="prompt, tokens"
                   yLabel="cost"

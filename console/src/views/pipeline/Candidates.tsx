@@ -22,10 +22,10 @@ export function Candidates({ profile, tokens }: { profile: Profile; tokens: numb
           <thead>
             <tr>
               <Th>Endpoint</Th>
+              <Th num>Total</Th>
               {scorers.map((s) => (
                 <Th num key={s.name} title={s.name}>{clean(short(s.name), 28)} x{s.weight}</Th>
               ))}
-              <Th num>Total</Th>
               <Th num>Held tokens</Th>
               <Th num>Waiting</Th>
               <Th num>Running</Th>
@@ -69,6 +69,9 @@ function Row({ candidate: c, profile, scorers, tokens }: { candidate: Candidate;
   return (
     <tr class={picked ? "pick" : undefined}>
       {name}
+      <td class="num">
+        <b>{fixed(c.total, 3)}</b>
+      </td>
       {scorers.map(({ name }) => {
         const s = c.scores[name];
         return (
@@ -83,9 +86,6 @@ function Row({ candidate: c, profile, scorers, tokens }: { candidate: Candidate;
           </td>
         );
       })}
-      <td class="num">
-        <b>{fixed(c.total, 3)}</b>
-      </td>
       <td class="num">
         {int(c.prefix_match_tokens)}
         {tokens > 0 && c.prefix_match_tokens > 0 && <span class="small quiet"> {percent(Math.min(1, c.prefix_match_tokens / tokens))}</span>}

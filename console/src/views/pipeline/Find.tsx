@@ -30,8 +30,8 @@ export function Find({ held }: { held: Decision[] }) {
     if (known) go("pipeline", known);
   };
   return (
-    <>
-      <form role="search" onSubmit={find}>
+    <div class="find">
+      <form role="search" onSubmit={find} onInput={() => setMissing("")}>
         <label>
           <span>
             Find <kbd>/</kbd>
@@ -44,7 +44,7 @@ export function Find({ held }: { held: Decision[] }) {
           Nothing on record of {clean(missing, 60)}: the server keeps the newest decisions, as many as fit into --record-bytes.
         </p>
       )}
-    </>
+    </div>
   );
 }
 

@@ -33,6 +33,7 @@ export function PipelineView() {
   const followed = useRef({ id: "", at: 0 });
   const held = id ? all.find((d) => d.id === id) : newest(shown, followed.current);
   const chosen = held ?? (fetched?.id === id ? fetched?.decision : null);
+  const gone = id !== null && fetched?.id === id && !fetched.decision;
   const tables = useMemo(
     () => chosen?.profiles.map((profile) => <Candidates key={profile.name} profile={profile} tokens={chosen.prompt_tokens_estimated} />),
     [chosen?.profiles],
@@ -101,9 +102,6 @@ export function PipelineView() {
           </a>
         )}
       </div>
-      {id && !chosen && fetched?.id === id && (
-        <p class="notice">Decision {clean(id, 20)} is not on record any more: the server keeps the newest ones.</p>
-      )}
       {chosen && <Flow decision={chosen} />}
       <div class="split wide-right">
         <List decisions={shown} chosen={chosen?.id ?? null} query={Object.fromEntries(query)} />
@@ -114,9 +112,9 @@ export function PipelineView() {
           </div>
         ) : (
           <section class="panel">
-            <h2>{all.length ? "No decision fits" : "No decision yet"}</h2>
+            <h2>{gone ? `Decision ${clean(id!, 20)}` : all.length ? "No decision fits" : "No decision yet"}</h2>
             <div class="body">
-              <p>{all.length ? `None of the ${int(all.length)} that are held has this model, endpoint and outcome.` : frozen ? "The list was frozen before there was any." : "Send a request through the gateway; it shows up here at once."}</p>
+              <p>{gone ? "It is not on record any more: the server keeps the newest ones." : all.length ? `None of the ${int(all.length)} that are held has this model, endpoint and outcome.` : frozen ? "The list was frozen before there was any." : "Send a request through the gateway; it shows up here at once."}</p>
             </div>
           </section>
         )}

@@ -76,9 +76,9 @@ export function PrefixView() {
                   <Th>Prefix</Th>
                   <Th num>Tokens</Th>
                   <Th num>Prompts</Th>
-                  <Th>Tier</Th>
                   <Th>Held by</Th>
-                  <Th num>Idle for</Th>
+                  <Th>Share</Th>
+                  <Th num>Last used</Th>
                   {texts && <Th>Own part begins</Th>}
                 </tr>
               </thead>
@@ -92,15 +92,15 @@ export function PrefixView() {
                     </th>
                     <td class="num">{tokens(b.depth)}</td>
                     <td class="num">{int(b.prompts)}</td>
+                    <td class="wraps">
+                      {b.holders.slice(0, 6).map((h) => clean(tree.endpoints[h]?.endpoint ?? "?", 20)).join(", ")}
+                      {b.holders.length > 6 && ` +${int(b.holders.length - 6)}`}
+                    </td>
                     <td>
                       <i class={`swatch ${tier(b)}`} />
                       {percent(b.depth / b.longest)}
                     </td>
-                    <td class="ellipsis">
-                      {b.holders.slice(0, 6).map((h) => clean(tree.endpoints[h]?.endpoint ?? "?", 20)).join(", ")}
-                      {b.holders.length > 6 && ` +${int(b.holders.length - 6)}`}
-                    </td>
-                    <td class="num">{int(b.idle)} prompts</td>
+                    <td class="num">{b.idle === 0 ? "newest prompt" : `${int(b.idle)} prompts ago`}</td>
                     {texts && <td class="ellipsis">{clean(b.text ?? "not on record", 80)}</td>}
                   </tr>
                 ))}
@@ -144,7 +144,7 @@ export function PrefixView() {
       <section class="panel">
         <h2>Growth</h2>
         <div class="body">
-          <Plot
+          {growth[0]!.length < 2 ? <p class="quiet">Two looks make a curve: a moment.</p> : <Plot
             data={growth}
             label="Blocks held, and blocks that went, since this page was opened"
             series={[
@@ -155,7 +155,8 @@ export function PrefixView() {
             yValue={(v) => int(v)}
             xLabel="since opening"
             yLabel="blocks"
-          />
+            xSteps={[1, 2, 5, 10, 30, 60, 120, 300, 600, 1_800, 3_600]}
+          />}
         </div>
       </section>
     </div>

@@ -2,22 +2,13 @@
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, get, post } from "../../api/client";
 import type { Offers, Race } from "../../api/types";
-import { clean, int, millis, percent } from "../../format";
-import { Th } from "../../parts/Th";
+import { clean, percent } from "../../format";
 import { useLoad } from "../../parts/useLoad";
 import { go, place } from "../../router";
 import { openings } from "../../store";
+import { Results } from "./Results";
 
 const CHOSEN = ["in-force", "round-robin", "least-request", "random"];
-
-const seconds = (v: number) => millis(v * 1000);
-const COLUMNS: [string, string, (v: number) => string][] = [
-  ["ttft_mean", "Average TTFT", seconds],
-  ["ttft_p95", "TTFT p95", seconds],
-  ["hit_ratio", "Cache hit", (v) => percent(v, 1)],
-  ["completed", "Completed", int],
-  ["re_prefilled_tokens", "Re-prefilled tokens", int],
-];
 
 export function RaceView() {
   const id = place.value.id;
@@ -117,6 +108,7 @@ export function RaceView() {
             <span>{race.state}</span>
             <progress max={1} value={race.progress} aria-label="Progress" />
             <span>{percent(race.progress)}</span>
+            {race.set_up?.profile && <span class="small quiet">on simulated engines of {clean(race.set_up.profile, 60)}</span>}
             {race.error && <span class="bad">{clean(race.error)}</span>}
           </header>
           {(race.warnings ?? []).map((w) => (
@@ -124,46 +116,11 @@ export function RaceView() {
               {clean(w, 400)}
             </p>
           ))}
-          <div class="scroll" tabIndex={0} role="region" aria-label="Results">
-            <table id="race">
-              <caption>Mean over the repetitions, with the half width of its 95 % interval.</caption>
-              <thead>
-                <tr>
-                  <Th>Policy</Th>
-                  {columns(race).map(([key, label]) => (
-                    <Th num key={key}>{label}</Th>
-                  ))}
-                </tr>
-              </thead>
-              <tbody>
-                {race.policies.map((p) => (
-                  <tr key={p.policy}>
-                    <th scope="row">{clean(p.policy, 60)}</th>
-                    {columns(race).map(([key, , show]) => {
-                      const m = p.metrics[key];
-                      return (
-                        <td class="num" key={key}>
-                          {m ? show(m.mean) : "-"} {m && m.ci !== null && m.ci > 0 && <span class="small quiet">+-{show(m.ci)}</span>}
-                        </td>
-                      );
-                    })}
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Results race={race} />
         </section>
       )}
     </div>
   );
-}
-
-/** The known columns that this race has, then whatever else it measured. */
-function columns(race: Race): [string, string, (v: number) => string][] {
-  const names = [...new Set(race.policies.flatMap((p) => Object.keys(p.metrics)))];
-  const known = COLUMNS.filter(([key]) => names.includes(key));
-  const others = names.filter((n) => !COLUMNS.some(([key]) => key === n)).sort();
-  return [...known, ...others.map((n): [string, string, (v: number) => string] => [n, clean(n.replaceAll("_", " "), 40), (v) => (Math.abs(v) >= 100 ? int(v) : String(Math.round(v * 1000) / 1000))])];
 }
 
 function told(error: ApiError): string {
