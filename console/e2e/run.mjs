@@ -162,7 +162,7 @@ const ODD = [`<img src=x onerror=alert(1)>`, `"quoted" & 'odd' </td>`, "b\u202er
 await group("odd names", async (page) => {
   const file = await h.engines("odd", scratch, ODD.map((name) => ({ name })));
   const odd = await h.serve("odd", ["--endpoints-file", file]);
-  for (const model of ["<script>alert(1)</script>", "demo", "x\u202ey"]) await odd.chat("hello", model);
+  for (const model of ["<script>alert(1)</script>", "an-organisation/with-a-very-long-name-of-its-model-70b-instruct", "demo", "x\u202ey"]) await odd.chat("hello", model);
   const { endpoints } = await odd.get("/api/endpoints");
   same(endpoints.length, ODD.length, "all endpoints are taken");
   for (const view of views.VIEWS) {
@@ -178,6 +178,15 @@ await group("odd names", async (page) => {
   await page.getByRole("button", { name: `Drain ${ODD[0]}` }).click();
   check(await until(async () => (await odd.get("/api/endpoints")).endpoints[0].conditions.includes("drained")), "one with an odd name can be drained");
   await accessible(page, "fleet with odd names");
+  // Nothing that matters is pushed out of sight by a long name.
+  const within = async (cell) => {
+    const box = await cell.boundingBox();
+    return box !== null && box.x >= 0 && box.x + box.width <= (await cell.evaluate((e) => e.closest(".scroll").getBoundingClientRect().right)) + 1;
+  };
+  check(await within(page.locator("#fleet tbody button").first()), "a drain is in sight");
+  await views.open(page, odd, "pipeline");
+  await page.waitForSelector("#decisions tbody tr");
+  check(await within(page.locator("#decisions thead th").last()), "so is the outcome of a decision");
   await odd.stop();
 });
 

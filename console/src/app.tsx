@@ -84,7 +84,7 @@ export function App() {
 }
 
 function Status() {
-  const { value: config } = useLoad<Config>("/api/config", 10_000, configVersion.value);
+  const { value: config } = useLoad<Config>("/api/config", 5_000, configVersion.value);
   const ready = endpoints.value.filter((e) => e.ready).length;
   const seen = state.value === "lost" && fleetAt.value > 0;
   return (
