@@ -204,7 +204,7 @@ fn absurd_loads_and_fleets_end_and_say_what_was_refused() {
     let one = run(&["--pods", "1"]);
     assert!(err(&one).contains("nothing to choose"), "{}", err(&one));
     let huge = run(&["--workload", "shared-prefix:question=10000000,requests=5,prompts=1"]);
-    assert!(err(&huge).contains("refused 100.0 %") && out(&huge).contains("default"), "{}", err(&huge));
+    assert!(err(&huge).contains("refused 5.0 of 5 requests") && out(&huge).contains("default"), "{}", err(&huge));
 }
 
 #[test]
