@@ -129,14 +129,11 @@ async fn follow(options: &Record, sink: &mut Sink) -> Result<Exit, Failure> {
             }
             Err(failure) => {
                 let since = *lost.get_or_insert_with(|| {
-                    say(format_args!("{failure}\ntrying again for {} s", options.reconnect));
+                    say(format_args!("{address} does not answer; trying again for {} s", options.reconnect));
                     Instant::now()
                 });
                 if since.elapsed().as_secs() >= options.reconnect {
-                    say(format_args!(
-                        "{address} did not come back within {} s: the recording ends here",
-                        options.reconnect
-                    ));
+                    say(format_args!("{failure}\n{address} did not come back: the recording ends here"));
                     exit = Exit::No;
                     break;
                 }
