@@ -16,6 +16,9 @@ const LAST: u64 = 1_000_000_000_000;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Seen {
+    /// Its name in the fleet; empty where nobody kept it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
     /// `host:port`.
     pub address: String,
     /// Requests waiting in the engine.
@@ -71,15 +74,20 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// From a decision's JSON form (admin API, decision log). `begin`: Unix milliseconds of the recording's first request, set by it.
+    /// From a decision's JSON form (admin API, decision log); nothing of a request that was turned away before there were candidates. `begin`: Unix milliseconds of the recording's first request, set by it.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn of(decision: &Value, begin: &mut Option<u64>) -> Result<Self, String> {
+    pub fn of(decision: &Value, begin: &mut Option<u64>) -> Result<Option<Self>, String> {
         let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
         let at: jiff::Timestamp =
             text(decision, "at").parse().map_err(|_| "a decision has no time (`at`)".to_owned())?;
         let at = u64::try_from(at.as_millisecond()).unwrap_or(0);
+        let primary = decision["profiles"].get(0).unwrap_or(&Value::Null);
+        let candidates = primary["candidates"].as_array().map_or(&[][..], Vec::as_slice);
+        if candidates.is_empty() {
+            return Ok(None);
+        }
         let begin = *begin.get_or_insert(at);
         let outcome = &decision["outcome"];
         let estimated = decision["prompt_tokens_estimated"].as_u64().unwrap_or(0).min(MOST);
@@ -96,14 +104,12 @@ impl Recorded {
         let known = hash_ids.len();
         hash_ids.extend((known..blocks).map(|at| mix(own ^ at as u64) >> 11));
         hash_ids.truncate(blocks);
-        let primary = decision["profiles"].get(0).unwrap_or(&Value::Null);
-        let candidates = primary["candidates"].as_array().map_or(&[][..], Vec::as_slice);
         let candidates: Vec<Seen> = candidates.iter().map(seen).collect();
         let model = text(decision, "target_model");
         // A base model is never in a slot for adapters.
         let is_adapter = |c: &Seen| matches!(c.lora.as_deref(), Some("active" | "waiting"));
         let lora = candidates.iter().any(is_adapter).then(|| model.clone());
-        Ok(Self {
+        Ok(Some(Self {
             timestamp: at.saturating_sub(begin).min(LAST),
             input_length,
             output_length: outcome["completion_tokens"].as_u64().unwrap_or(1).max(1),
@@ -115,18 +121,19 @@ impl Recorded {
             picked: text(outcome, "endpoint"),
             ttft_ms: outcome["ttft_ms"].as_f64(),
             cached_tokens: outcome["cached_tokens"].as_u64(),
-        })
+        }))
     }
 
-    /// Reads a line of a recording, or of a decision log.
+    /// Reads a line of a recording, or of a decision log; nothing where it has no candidates.
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read(line: &str, begin: &mut Option<u64>) -> Result<Self, String> {
+    pub fn read(line: &str, begin: &mut Option<u64>) -> Result<Option<Self>, String> {
         let value: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
         if value.get("profiles").is_some() {
             return Self::of(&value, begin);
         }
+        let decided = value.get("candidates").is_some() || value.get("picked").is_some();
         let mut recorded: Self = serde_json::from_value(value).map_err(|e| e.to_string())?;
         if recorded.input_length > MOST || recorded.output_length > MOST || recorded.timestamp > LAST {
             return Err(format!("lengths are to be {MOST} tokens at most, times {LAST} milliseconds"));
@@ -135,17 +142,30 @@ impl Recorded {
             seen.prefix_match_tokens = seen.prefix_match_tokens.min(recorded.input_length);
             seen.in_flight = seen.in_flight.min(MOST);
         }
-        if recorded.candidates.is_empty() && recorded.picked.is_empty() {
+        if !decided {
             return Err("this is no recorded decision: it has no candidates".into());
         }
-        Ok(recorded)
+        Ok((!recorded.candidates.is_empty()).then_some(recorded))
     }
+
+    /// What a person calls the endpoint at that address.
+    #[must_use]
+    pub fn name<'a>(&'a self, address: &'a str) -> &'a str {
+        let seen = self.candidates.iter().find(|seen| seen.address == address && !seen.name.is_empty());
+        seen.map_or(address, |seen| &seen.name)
+    }
+}
+
+/// Whether a line is one of a decision log.
+pub(crate) fn is_decision(line: &str) -> bool {
+    serde_json::from_str::<Value>(line).is_ok_and(|value| value.get("profiles").is_some())
 }
 
 fn seen(candidate: &Value) -> Seen {
     let signals = &candidate["signals"];
     let by = candidate["dropped_by"].as_str().unwrap_or_default();
     Seen {
+        name: candidate["endpoint"].as_str().unwrap_or_default().to_owned(),
         address: candidate["address"].as_str().unwrap_or_default().to_owned(),
         waiting: signals["waiting"].as_f64(),
         running: signals["running"].as_f64(),
@@ -168,7 +188,7 @@ mod tests {
             "id": "1M8", "at": at, "target_model": "m", "prompt_tokens_estimated": 150, "block_tokens": 64,
             "block_hashes": ["0000000000010000", "ffffffffffffffff"],
             "profiles": [{"candidates": [
-                {"address": "10.0.0.1:80", "dropped_by": null, "signals": {"waiting": 2.0, "in_flight": 1, "lora": "active"}, "prefix_match_tokens": 64},
+                {"endpoint": "A", "address": "10.0.0.1:80", "dropped_by": null, "signals": {"waiting": 2.0, "in_flight": 1, "lora": "active"}, "prefix_match_tokens": 64},
                 {"address": "10.0.0.2:80", "dropped_by": "not-ready", "signals": {}}]}],
             "outcome": {"endpoint": "10.0.0.1:80", "ttft_ms": 12.5, "completion_tokens": 7, "cached_tokens": 64},
         })
@@ -177,14 +197,29 @@ mod tests {
     #[test]
     fn a_decision_becomes_a_line_of_a_trace_and_back() {
         let mut begin = None;
-        let first = Recorded::of(&decision("2026-11-29T10:00:00.000Z"), &mut begin).expect("fine");
-        let second = Recorded::of(&decision("2026-11-29T10:00:01.500Z"), &mut begin).expect("fine");
+        let first =
+            Recorded::of(&decision("2026-11-29T10:00:00.000Z"), &mut begin).expect("fine").expect("it has candidates");
+        let second =
+            Recorded::of(&decision("2026-11-29T10:00:01.500Z"), &mut begin).expect("fine").expect("it has candidates");
         assert_eq!((first.timestamp, second.timestamp, first.hash_ids.len()), (0, 1_500, 3));
         assert!(first.candidates[1].out && !first.candidates[0].out);
         let lines: Vec<String> = [&first, &second].map(|r| serde_json::to_string(r).expect("JSON")).to_vec();
-        assert_eq!(Recorded::read(&lines[0], &mut None), Ok(first));
+        assert_eq!((first.name("10.0.0.1:80"), first.name("10.0.0.2:80")), ("A", "10.0.0.2:80"));
+        assert_eq!(Recorded::read(&lines[0], &mut None), Ok(Some(first)));
         let workload = read("r", lines.join("\n").as_bytes(), None).expect("a trace");
         assert_eq!((workload.requests.len(), workload.requests[1].output), (2, 7));
+    }
+
+    #[test]
+    fn a_request_that_never_came_to_candidates_is_no_part_of_a_recording() {
+        let mut refused = decision("2026-11-29T10:00:00.000Z");
+        refused["profiles"] = json!([]);
+        let mut begin = None;
+        assert_eq!((Recorded::of(&refused, &mut begin), begin), (Ok(None), None));
+        let kept_before = serde_json::to_string(&Recorded::default()).expect("JSON");
+        for line in [refused.to_string(), kept_before] {
+            assert_eq!(Recorded::read(&line, &mut None), Ok(None));
+        }
     }
 
     #[test]

@@ -189,7 +189,7 @@ fn without_any_engine_requests_are_refused_until_one_returns() {
     let at = |s: &Sample| s.arrived.since(BEGIN).as_secs_f64();
     for sample in &outcome.samples {
         match at(sample) {
-            t if (3.2..6.0).contains(&t) => assert_eq!(sample.ended, Ended::Refused, "{sample:?}"),
+            t if (3.2..6.0).contains(&t) => assert_eq!(sample.ended, Ended::Unplaced, "{sample:?}"),
             t if t > 6.1 => assert_eq!((sample.ended, sample.pod), (Ended::Complete, 1), "{sample:?}"),
             _ => {}
         }

@@ -142,7 +142,7 @@ fn a_decision_log_becomes_a_recording_that_is_a_trace_and_can_be_decided_again()
         format!(
             "{{\"id\":\"1M8{second}\",\"at\":\"2026-11-29T10:00:0{second}.000Z\",\"target_model\":\"m\",\"prompt_tokens_estimated\":150,\"block_tokens\":64,\
              \"block_hashes\":[\"0000000000010000\",\"00000000ffffffff\"],\"profiles\":[{{\"candidates\":[\
-             {{\"address\":\"10.0.0.1:80\",\"signals\":{{\"waiting\":5,\"running\":1,\"kv_cache_usage\":0.5,\"in_flight\":0}},\"prefix_match_tokens\":128}},\
+             {{\"endpoint\":\"A\",\"address\":\"10.0.0.1:80\",\"signals\":{{\"waiting\":5,\"running\":1,\"kv_cache_usage\":0.5,\"in_flight\":0}},\"prefix_match_tokens\":128}},\
              {{\"address\":\"10.0.0.2:80\",\"signals\":{{\"waiting\":0,\"running\":1,\"kv_cache_usage\":0.1,\"in_flight\":0}}}}]}}],\
              \"outcome\":{{\"endpoint\":\"10.0.0.1:80\",\"completion_tokens\":3,\"ended\":\"natural\"}}}}\n"
         )
@@ -161,6 +161,7 @@ fn a_decision_log_becomes_a_recording_that_is_a_trace_and_can_be_decided_again()
             serde_json::from_str(&out(&pointsman(&["whatif", "--json", "--config-file", "low-latency", source])))
                 .expect("JSON");
         assert_eq!((&whatif["decisions"], &whatif["other"]), (&2.into(), &2.into()), "{whatif}");
+        assert_eq!(whatif["moves"], serde_json::json!([{"from": "A", "to": "10.0.0.2:80", "decisions": 2}]));
     }
     let broken = file(&folder, "broken.jsonl", &(line(1) + "{"));
     assert!(err(&pointsman(&["whatif", "--config-file", "batch", &broken])).contains("broken.jsonl:2: "));

@@ -3,6 +3,7 @@
 mod shell;
 
 use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -17,6 +18,11 @@ fn decision(second: u32) -> String {
          \"profiles\":[{{\"candidates\":[{{\"address\":\"10.0.0.1:80\",\"signals\":{{\"waiting\":5,\"in_flight\":0}}}}]}}],\
          \"outcome\":{{\"endpoint\":\"10.0.0.1:80\",\"completion_tokens\":3,\"ended\":\"natural\"}}}}\n"
     )
+}
+
+/// One that was turned away before there were candidates.
+fn turned_away() -> String {
+    "{\"id\":\"1M89\",\"at\":\"2026-11-29T10:00:09.000Z\",\"profiles\":[],\"block_hashes\":[],\"outcome\":{\"status\":400,\"ended\":\"rejected\"}}\n".into()
 }
 
 fn bytes(folder: &tempfile::TempDir, name: &str, content: &[u8]) -> String {
@@ -198,7 +204,7 @@ fn absurd_loads_and_fleets_end_and_say_what_was_refused() {
     let one = run(&["--pods", "1"]);
     assert!(err(&one).contains("nothing to choose"), "{}", err(&one));
     let huge = run(&["--workload", "shared-prefix:question=10000000,requests=5,prompts=1"]);
-    assert!(err(&huge).contains("refused 100.0 %") && out(&huge).contains("default"), "{}", err(&huge));
+    assert!(err(&huge).contains("refused 5.0 of 5 requests") && out(&huge).contains("default"), "{}", err(&huge));
 }
 
 #[test]
@@ -235,4 +241,155 @@ fn an_interrupted_search_prints_what_it_has_and_a_second_interrupt_ends_it_at_on
     let began = Instant::now();
     let ended = child.wait().expect("it ends").code();
     assert!(matches!(ended, Some(1 | 3)) && began.elapsed() < Duration::from_secs(5), "{ended:?}");
+}
+
+#[test]
+fn a_recording_replaces_nothing_before_its_first_decision() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let kept = file(&folder, "kept.jsonl", "keep\n");
+    let bad = file(&folder, "bad.jsonl", "{\"id\":\n");
+    let refused = file(&folder, "refused.jsonl", &turned_away());
+    let new = folder.path().join("new.jsonl");
+    let new = new.to_str().expect("UTF-8");
+    for out in [&*kept, new] {
+        for (args, exit) in [
+            (["--admin", "127.0.0.1:1"], 3),
+            (["--from", &bad], 2),
+            (["--from", &refused], 1),
+            (["--from", "/none"], 2),
+        ] {
+            let record = pointsman(&[&["record", "--out", out], &args[..]].concat());
+            assert_eq!(code(&record), exit, "{args:?}: {}", err(&record));
+        }
+    }
+    assert_eq!(std::fs::read_to_string(&kept).expect("untouched"), "keep\n");
+    assert!(!std::path::Path::new(new).exists());
+    let log = file(&folder, "log.jsonl", &decision(1));
+    let nowhere = pointsman(&["record", "--from", &log, "--out", "/none/recording.jsonl"]);
+    assert!(code(&nowhere) == 3 && err(&nowhere).contains("cannot write /none/recording.jsonl"), "{}", err(&nowhere));
+    assert_eq!(code(&pointsman(&["record", "--from", &log, "--out", &kept])), 0);
+    assert!(std::fs::read_to_string(&kept).expect("replaced").starts_with("{\"timestamp\":0,"));
+    let piped = pointsman(&["record", "--from", &log, "--out", "-"]);
+    assert!(code(&piped) == 0 && out(&piped) == std::fs::read_to_string(&kept).expect("the same"), "{}", err(&piped));
+    assert!(!std::path::Path::new("-").exists() && err(&piped).contains("standard output"));
+}
+
+#[test]
+fn what_was_turned_away_is_counted_and_is_neither_recorded_nor_decided_again() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let with_hashes = decision(1).replacen("\"profiles\"", "\"block_hashes\":[\"0a\"],\"profiles\"", 1);
+    let log = file(&folder, "log.jsonl", &(with_hashes + &turned_away()));
+    let to = folder.path().join("recording.jsonl");
+    let to = to.to_str().expect("UTF-8");
+    let record = pointsman(&["record", "--from", &log, "--out", to]);
+    assert!(code(&record) == 0 && err(&record).contains("1 request left out: turned away"), "{}", err(&record));
+    assert!(!err(&record).contains("block hashes"), "{}", err(&record));
+    assert_eq!(std::fs::read_to_string(to).expect("written").lines().count(), 1);
+    let before =
+        std::fs::read_to_string(to).expect("written") + "{\"timestamp\":5,\"candidates\":[],\"picked\":\"\"}\n";
+    let before = file(&folder, "before.jsonl", &before);
+    for source in [&log, &before] {
+        let whatif = pointsman(&["whatif", "--json", "--config-file", "chatbot", source]);
+        let told: serde_json::Value = serde_json::from_str(&out(&whatif)).expect("JSON");
+        assert_eq!((code(&whatif), &told["decisions"], &told["without_candidates"]), (0, &1.into(), &1.into()));
+    }
+}
+
+#[test]
+fn a_fault_in_a_recording_costs_no_figures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let log = file(&folder, "log.jsonl", &(decision(1) + &decision(2) + "{\"id\":"));
+    let whatif = pointsman(&["whatif", "--config-file", "chatbot", &log]);
+    assert!(code(&whatif) == 1 && out(&whatif).starts_with("2 decisions, "), "{}", err(&whatif));
+    assert!(err(&whatif).contains("log.jsonl:3: ") && err(&whatif).contains("sed 3d"), "{}", err(&whatif));
+    let empty = file(&folder, "empty.jsonl", "");
+    let whatif = pointsman(&["whatif", "--config-file", "chatbot", &empty]);
+    assert!(code(&whatif) == 2 && err(&whatif).contains("wait until requests came"), "{}", err(&whatif));
+    let race = pointsman(&["race", "--trace", &file(&folder, "only.jsonl", &decision(1))]);
+    assert!(code(&race) == 2 && err(&race).contains("next: convert it: pointsman record --from "), "{}", err(&race));
+}
+
+/// Answers as an admin listener does, once each, and is gone.
+fn answer(listener: &TcpListener, decisions: &[&str]) {
+    for decision in decisions {
+        let (mut stream, _) = listener.accept().expect("record asks");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            stream.read_exact(&mut byte).expect("a request");
+            head.push(byte[0]);
+        }
+        let body = format!("{{\"decisions\":[{decision}]}}");
+        let length = body.len();
+        write!(stream, "HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n{body}").expect("it reads");
+    }
+}
+
+#[test]
+fn a_recording_goes_on_over_a_restart_and_ends_when_nobody_comes_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let to = folder.path().join("recording.jsonl");
+    let to = to.to_str().expect("UTF-8");
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("bound");
+    let record = start(&["record", "--admin", &address.to_string(), "--out", to, "--reconnect", "4"]);
+    answer(&listener, &["", decision(1).trim_end(), ""]);
+    drop(listener);
+    std::thread::sleep(Duration::from_secs(1));
+    let listener = TcpListener::bind(address).expect("the same port");
+    answer(&listener, &[decision(2).trim_end(), ""]);
+    drop(listener);
+    let output = record.wait_with_output().expect("it ends");
+    let said = err(&output);
+    assert_eq!((code(&output), std::fs::read_to_string(to).expect("kept").lines().count()), (1, 2), "{said}");
+    let told = [
+        &format!("recording what {address} decides into {to}; Ctrl-C ends it"),
+        "no block hashes: ",
+        "trying again for 4 s",
+        "answers again",
+        "did not come back",
+        "2 decisions in ",
+        "2 decisions had no block hashes",
+    ];
+    let places: Vec<Option<usize>> = told.iter().map(|word| said.find(word)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}: {said}");
+}
+
+#[test]
+fn rows_without_an_answer_and_an_incomplete_minute_are_said_to_be_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let rows = |rows: &[(u64, u64)]| {
+        let rows: Vec<String> = rows.iter().map(|(at, output)| format!("{at},5,{output}\n")).collect();
+        format!("Timestamp,ContextTokens,GeneratedTokens\n{}", rows.concat())
+    };
+    let every_second: Vec<(u64, u64)> = (0..150).map(|at| (1_700_158_623 + at, u64::from(at % 50 > 0))).collect();
+    let inspect = pointsman(&["trace", "inspect", &file(&folder, "azure.csv", &rows(&every_second))]);
+    assert!(code(&inspect) == 0 && err(&inspect).contains("3 rows left out: no answer tokens"), "{}", err(&inspect));
+    assert!(
+        out(&inspect).contains("per minute: 59 to 59, mean 59, the incomplete last one left out"),
+        "{}",
+        out(&inspect)
+    );
+    let short = pointsman(&["trace", "inspect", &file(&folder, "short.csv", &rows(&[(5, 1), (10, 1), (15, 1)]))]);
+    assert!(out(&short).contains("per minute: 18 at this rate; there is no whole one"), "{}", out(&short));
+    let once = pointsman(&["trace", "inspect", &file(&folder, "once.csv", &rows(&[(5, 1)]))]);
+    assert!(out(&once).contains("all at once"), "{}", out(&once));
+    let none = pointsman(&["trace", "inspect", &file(&folder, "none.csv", &rows(&[(5, 0)]))]);
+    assert!(code(&none) == 2 && err(&none).contains("no requests with an answer"), "{}", err(&none));
+}
+
+#[test]
+fn a_faulty_deployment_is_told_by_its_key_and_what_is_known_is_listed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = file(
+        &folder,
+        "own.json",
+        "{\"name\": \"mine\", \"hardware\": {\"flops\": 1e15, \"bandwidth\": 3e12}, \"model\": \"Llama-3.1-8B\"}",
+    );
+    let race = pointsman(&["race", "--profile", &own]);
+    assert!(code(&race) == 2 && err(&race).contains("in `hardware`: missing field `memory_gib`"), "{}", err(&race));
+    let list = pointsman(&["race", "--profile", "help"]);
+    for name in ["deployments: 8b-h100", "hardware: A100", "models: Llama-3.1-70B", "fits: blis, vllm-h100"] {
+        assert!(err(&list).contains(name), "{name}: {}", err(&list));
+    }
 }

@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 
 use crate::StepCosts;
 
@@ -98,28 +99,20 @@ const MEMORY_SHARE: f64 = 0.9;
 /// GiB of each accelerator that activations, graphs and collectives take.
 const OVERHEAD_GIB: f64 = 3.4;
 
-/// Something by its name in the files, or as it is.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Named<T> {
-    Name(String),
-    Itself(T),
-}
-
-/// A deployment as a file has it.
+/// A deployment as a file has it. Hardware, model and fit are names in the other files, or figures.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Deployment {
     #[serde(deserialize_with = "kept")]
     name: Text,
-    hardware: Named<Hardware>,
-    model: Named<Model>,
+    hardware: Value,
+    model: Value,
     #[serde(default = "one_accelerator")]
     tensor_parallel: u32,
     /// Blocks of 16 tokens, where memory does not say.
     blocks: Option<u32>,
     #[serde(default = "usual_fit")]
-    fit: Named<Fit>,
+    fit: Value,
     #[serde(default, deserialize_with = "kept")]
     source: Text,
 }
@@ -132,8 +125,8 @@ fn one_accelerator() -> u32 {
     1
 }
 
-fn usual_fit() -> Named<Fit> {
-    Named::Name("vllm-h100".into())
+fn usual_fit() -> Value {
+    "vllm-h100".into()
 }
 
 fn kept<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Text, D::Error> {
@@ -163,13 +156,17 @@ static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(|| {
     deployments.into_iter().map(|d| d.profile().expect("a deployment of this crate")).collect()
 });
 
-fn find<T: Copy>(what: &str, named: Named<T>, known: &BTreeMap<String, T>) -> Result<T, String> {
-    match named {
-        Named::Itself(it) => Ok(it),
-        Named::Name(name) => known.get(&name).copied().ok_or_else(|| {
-            let names: Vec<&str> = known.keys().map(String::as_str).collect();
-            format!("unknown {what} `{name}`: there are {}; or write its figures in its place", names.join(", "))
+fn names<T>(known: &BTreeMap<String, T>) -> String {
+    known.keys().map(String::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn find<T: Copy + DeserializeOwned>(what: &str, value: Value, known: &BTreeMap<String, T>) -> Result<T, String> {
+    match value {
+        Value::String(name) => known.get(&name).copied().ok_or_else(|| {
+            format!("unknown {what} `{name}`: there are {}; or write its figures in its place", names(known))
         }),
+        Value::Object(figures) => T::deserialize(Value::Object(figures)).map_err(|e| format!("in `{what}`: {e}")),
+        other => Err(format!("`{what}` is {other}: write a name ({}) or an object with its figures", names(known))),
     }
 }
 
@@ -238,6 +235,14 @@ impl Profile {
         &PROFILES
     }
 
+    /// What there is to choose from and to build a deployment of, a line each.
+    #[must_use]
+    pub fn catalogue() -> String {
+        let own = Self::all().iter().map(|p| p.name).collect::<Vec<_>>().join(", ");
+        let (hardware, models, fits) = (names(&KNOWN.hardware), names(&KNOWN.models), names(&KNOWN.fits));
+        format!("deployments: {own}\nhardware: {hardware}\nmodels: {models}\nfits: {fits}")
+    }
+
     /// A deployment of one's own, as JSON: an entry of `profiles/deployments.json`, in which hardware, model and fit are names or figures.
     ///
     /// # Errors
@@ -301,6 +306,12 @@ mod tests {
         let full = fault(r#"{"name": "a", "hardware": "L40S-48", "model": "Llama-3.1-70B"}"#);
         assert!(full.contains("no memory left"), "{full}");
         let none = fault(r#"{"name": "a", "hardware": "L40S-48", "model": "Llama-3.1-8B", "tensor_parallel": 0}"#);
+        let missing = fault(r#"{"name": "a", "hardware": {"flops": 1e15, "memory_gib": 80}, "model": "Llama-3.1-8B"}"#);
+        assert_eq!(missing, "in `hardware`: missing field `bandwidth`");
+        let wrong = fault(r#"{"name": "a", "hardware": "L40S-48", "model": {"params": 8e9}}"#);
+        assert!(wrong.starts_with("in `model`: unknown field `params`, expected one of `parameters`, "), "{wrong}");
+        let neither = fault(r#"{"name": "a", "hardware": "L40S-48", "model": 8}"#);
+        assert!(neither.starts_with("`model` is 8: write a name ("), "{neither}");
         assert_eq!(none, "`tensor_parallel` is 0, it must be above 0");
         assert!(
             fault(r#"{"name": "a", "hardware": "L40S-48", "model": "Llama-3.1-8B", "speed": 2}"#).contains("speed")

@@ -10,7 +10,9 @@ use crate::metrics::Course;
 pub enum Ended {
     /// All its tokens came.
     Complete,
-    /// Nobody took it: the router or the engine refused.
+    /// The router found no endpoint for it.
+    Unplaced,
+    /// The engine refused it.
     Refused,
     /// Its engine died after its first token, or the KV of its prompt was given up before it was read.
     Broken,

@@ -268,7 +268,7 @@ impl<'a> Run<'a> {
         let picked = if up.is_empty() { None } else { self.policy.pick(&ask, &view) };
         let picked = picked.filter(|pod| *pod < self.engines.len());
         let Some(pod) = picked else {
-            self.end(number, Ended::Refused, false);
+            self.end(number, Ended::Unplaced, false);
             return;
         };
         let held = match &self.pooled {

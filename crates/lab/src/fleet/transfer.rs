@@ -45,7 +45,7 @@ impl Disaggregation {
         let Self { prefill_pods, link, setup, .. } = self;
         (*prefill_pods > 0).then(|| {
             format!(
-                "{prefill_pods} of the engines compute prompts for the others; KV moves at {} GB/s after {} ms, first come first served on each \
+                "{prefill_pods} of the engines compute prompts for the others where a router reads roles; KV moves at {} GB/s after {} ms, first come first served on each \
                  engine's link",
                 link / 1e9,
                 setup.as_secs_f64() * 1e3

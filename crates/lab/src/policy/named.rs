@@ -99,6 +99,12 @@ impl Choice {
         ["default", "default-epp"].into_iter().chain(BASELINES.iter().map(|b| b.name)).chain(presets)
     }
 
+    /// Whether no router can do what it does: it knows what only engines know, or needs caches that they have not.
+    #[must_use]
+    pub fn is_bound(&self) -> bool {
+        matches!(self, Self::Baseline("oracle" | "pooled-cache"))
+    }
+
     /// What a person calls it.
     #[must_use]
     pub fn name(&self) -> &str {

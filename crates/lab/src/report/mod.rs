@@ -107,6 +107,9 @@ pub struct Row {
     pub seeds: usize,
     /// Figures.
     pub metrics: Metrics,
+    /// No router can do this: a bound to compare with.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub bound: bool,
     /// Seconds that its mean time to first token is longer than the oracle's, seed by seed; `None` where the oracle takes no part.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub behind_oracle: Option<Estimate>,
@@ -179,6 +182,7 @@ impl Report {
                     at: value.into_iter().collect(),
                     seeds: runs.len(),
                     metrics: Metrics(metrics),
+                    bound: named.is_bound(),
                     behind_oracle: None,
                     course: course.lines(),
                     runs,

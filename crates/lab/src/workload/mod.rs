@@ -67,6 +67,8 @@ pub struct Workload {
     pub stages: Vec<usize>,
     /// So many first requests fill caches and indexes, and are not counted.
     pub warm: usize,
+    /// Rows of a table that were left out: no answer came of them.
+    pub unanswered: usize,
 }
 
 impl Workload {
@@ -79,7 +81,7 @@ impl Workload {
                 When::After(..) => Nanos(u64::MAX),
             });
         }
-        Self { name: name.into(), requests, stages: vec![0], warm: 0 }
+        Self { name: name.into(), requests, stages: vec![0], warm: 0, unanswered: 0 }
     }
 
     /// Everything comes `factor` times as fast: arrivals and think times, not the engines.
@@ -149,7 +151,7 @@ impl Workload {
         }
         let name = self.name.clone();
         let warm = self.warm.saturating_sub(cut);
-        (self.first(cut), Self { name, requests: rest, stages, warm })
+        (self.first(cut), Self { name, requests: rest, stages, warm, unanswered: 0 })
     }
 
     /// Prompt tokens of all requests.

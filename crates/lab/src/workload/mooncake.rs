@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::lengths::MOST;
-use super::read::nanos;
+use super::read::{nanos, no_time, time};
 use super::{Arrival, Prompt, When, Workload};
 use pointsman_core::Nanos;
 
@@ -12,8 +12,7 @@ const BLOCK_TOKENS: u32 = 512;
 
 #[derive(Deserialize, Serialize)]
 struct Line {
-    /// Milliseconds.
-    timestamp: f64,
+    timestamp: Time,
     input_length: u64,
     output_length: u64,
     hash_ids: Vec<u64>,
@@ -22,6 +21,28 @@ struct Line {
     session: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     lora: Option<String>,
+}
+
+/// A time as a line has it.
+#[derive(Deserialize, Serialize)]
+#[serde(untagged)]
+enum Time {
+    Millis(f64),
+    Date(String),
+    /// Something else, to be quoted.
+    None(serde_json::Value),
+}
+
+impl Time {
+    fn nanos(&self) -> Result<u64, String> {
+        let fault = |text: &str| no_time("timestamp", text, "milliseconds, Unix time included");
+        match self {
+            Self::Millis(ms) => nanos(ms / 1e3).ok_or_else(|| fault(&ms.to_string())),
+            Self::Date(text) if text.parse::<f64>().is_err() => time(text).ok_or_else(|| fault(text)),
+            Self::Date(text) => Err(fault(&format!("\"{text}\""))),
+            Self::None(value) => Err(fault(&value.to_string())),
+        }
+    }
 }
 
 impl Workload {
@@ -36,7 +57,7 @@ impl Workload {
 fn written(request: &Arrival) -> String {
     let at = if let When::At(at) = request.when { at.0 } else { 0 };
     let line = Line {
-        timestamp: at as f64 / 1e6,
+        timestamp: Time::Millis(at as f64 / 1e6),
         input_length: request.prompt.tokens,
         output_length: request.output,
         // Whole in every reader of JSON, JavaScript included.
@@ -51,7 +72,7 @@ fn written(request: &Arrival) -> String {
 /// One line, with its time in nanoseconds.
 pub(super) fn line(text: &str, _: usize) -> Result<(u64, Arrival), String> {
     let line: Line = serde_json::from_str(text).map_err(|e| json_fault(&e))?;
-    let at = nanos(line.timestamp / 1e3).ok_or("timestamp is no time in milliseconds")?;
+    let at = line.timestamp.nanos()?;
     let unit = line.block_tokens.unwrap_or(BLOCK_TOKENS);
     if unit == 0 || line.input_length > MOST || line.output_length > MOST {
         return Err(format!("lengths must lie between 1 and {MOST} tokens"));

@@ -2,7 +2,10 @@
 
 use std::io::{BufRead, Read as _};
 
+use jiff::civil::DateTime;
+
 use super::{MOST_IDS, Workload, mooncake, table};
+use crate::recording::is_decision;
 
 /// Requests that a trace may have.
 pub(super) const MOST_REQUESTS: usize = 5_000_000;
@@ -27,6 +30,12 @@ pub enum ReadError {
         /// What is wrong.
         what: String,
     },
+    /// It holds what a router decided, which [`recording`](crate::recording) makes a trace of.
+    #[error("line {line}: this is a decision log, not a trace")]
+    Decisions {
+        /// From 1.
+        line: usize,
+    },
     /// It cannot be read to its end.
     #[error("line {line}: {error}")]
     Io {
@@ -36,8 +45,11 @@ pub enum ReadError {
         error: std::io::Error,
     },
     /// Nothing to do.
-    #[error("the trace has no requests")]
-    Empty,
+    #[error("the trace has no requests{}", if *.unanswered > 0 { " with an answer" } else { "" })]
+    Empty {
+        /// Requests that had none.
+        unanswered: usize,
+    },
     /// More than can be held.
     #[error("the trace has more than {MOST_REQUESTS} requests or {MOST_IDS} blocks")]
     TooLong,
@@ -84,40 +96,75 @@ pub fn lines(mut input: impl BufRead) -> impl Iterator<Item = Result<(usize, Str
 /// The first line that is wrong, a trace without requests, or one that cannot be read.
 pub fn read(name: &str, input: impl BufRead, format: Option<Format>) -> Result<Workload, ReadError> {
     let mut requests = Vec::new();
-    let mut ids = 0;
+    let (mut ids, mut unanswered, mut span) = (0, 0, (u64::MAX, 0));
     let mut columns = None;
     let mut json = format.map(|format| format == Format::Jsonl);
     for line in lines(input) {
         let (number, line) = line?;
         let wrong = |what| ReadError::Line { line: number, what };
-        let request = if *json.get_or_insert(line.starts_with('{')) {
-            Some(mooncake::line(&line, number).map_err(wrong)?)
-        } else {
-            match &columns {
-                None => {
-                    columns = Some(table::Columns::of(&line).map_err(wrong)?);
-                    None
+        let request =
+            if *json.get_or_insert(line.starts_with('{')) {
+                Some(mooncake::line(&line, number).map_err(|what| {
+                    if is_decision(&line) { ReadError::Decisions { line: number } } else { wrong(what) }
+                })?)
+            } else {
+                match &columns {
+                    None => {
+                        columns = Some(table::Columns::of(&line).map_err(wrong)?);
+                        None
+                    }
+                    Some(columns) => {
+                        let request = columns.line(&line, number).map_err(wrong)?;
+                        unanswered += usize::from(request.is_none());
+                        request
+                    }
                 }
-                Some(columns) => columns.line(&line, number).map_err(wrong)?,
+            };
+        if let Some((at, _)) = request {
+            span = (span.0.min(at), span.1.max(at));
+            if span.1 - span.0 > LONGEST {
+                return Err(wrong("its time is more than 30 years from another".to_owned()));
             }
-        };
+        }
         ids += request.as_ref().map_or(0, |(_, request)| request.prompt.ids.len());
         requests.extend(request);
         if requests.len() > MOST_REQUESTS || ids > MOST_IDS {
             return Err(ReadError::TooLong);
         }
     }
-    let Some(begin) = requests.iter().map(|(at, _)| *at).min() else { return Err(ReadError::Empty) };
+    if requests.is_empty() {
+        return Err(ReadError::Empty { unanswered });
+    }
     let from_begin = requests.into_iter().map(|(at, mut request)| {
-        request.when = super::When::At(pointsman_core::Nanos(at - begin));
+        request.when = super::When::At(pointsman_core::Nanos(at - span.0));
         request
     });
-    Ok(Workload::new(name, from_begin.collect()))
+    Ok(Workload { unanswered, ..Workload::new(name, from_begin.collect()) })
 }
 
-/// Seconds as nanoseconds, within what a trace may span (30 years).
+/// Nanoseconds that a trace may span.
+const LONGEST: u64 = 1_000_000_000_000_000_000;
+
+/// Seconds since whenever, 1970 included, as nanoseconds. What is too large for that is Unix time in milliseconds.
 pub(super) fn nanos(seconds: f64) -> Option<u64> {
-    (seconds.is_finite() && (0.0..1e9).contains(&seconds)).then_some((seconds * 1e9) as u64)
+    let seconds = if seconds >= 1e10 { seconds / 1e3 } else { seconds };
+    (0.0..1e10).contains(&seconds).then_some((seconds * 1e9) as u64)
+}
+
+/// A date with a time as nanoseconds since 2000, or seconds as [`nanos`] takes them.
+pub(super) fn time(text: &str) -> Option<u64> {
+    if let Ok(seconds) = text.parse::<f64>() {
+        return nanos(seconds);
+    }
+    let text = text.trim_end_matches('Z').split('+').next()?;
+    let since = text.parse::<DateTime>().ok()?.duration_since(DateTime::constant(2000, 1, 1, 0, 0, 0, 0));
+    u64::try_from(since.as_nanos()).ok().filter(|n| *n < 3_000_000_000_000_000_000)
+}
+
+/// That a value is none of the accepted times.
+pub(super) fn no_time(column: &str, value: &str, accepted: &str) -> String {
+    let value: String = value.chars().take(40).collect();
+    format!("{column} is no time: `{value}`; accepted are {accepted}, and dates such as 2023-11-16 18:15:46.68")
 }
 
 #[cfg(test)]
@@ -134,6 +181,49 @@ mod tests {
         assert_eq!((workload.requests[1].prompt.tokens, workload.requests[1].output), (396, 109));
         let burst = "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,472,18,490,Conversation log\n6,GPT-4,1,0,1,API log\n";
         assert_eq!(read("t", burst.as_bytes(), None).expect("fine").requests.len(), 1, "one failed");
+        assert_eq!(read("t", burst.as_bytes(), None).expect("fine").unanswered, 1);
+        let none = read("t", "Timestamp,Request tokens,Response tokens\n6,1,0\n".as_bytes(), None);
+        assert!(matches!(none, Err(ReadError::Empty { unanswered: 1 })));
+    }
+
+    #[test]
+    fn times_count_from_the_first_line_whatever_they_are() {
+        let second_at = |text: String| match read("t", text.as_bytes(), None).expect("fine").requests[1].when {
+            super::super::When::At(at) => at.0 / 1_000_000,
+            super::super::When::After(..) => panic!("it has a time"),
+        };
+        let json = |times: [&str; 2]| {
+            times
+                .map(|t| {
+                    format!("{{\"timestamp\": {t}, \"input_length\": 1, \"output_length\": 1, \"hash_ids\": [0]}}\n")
+                })
+                .concat()
+        };
+        let csv = |times: [&str; 2]| {
+            format!("Timestamp,ContextTokens,GeneratedTokens\n{}", times.map(|t| format!("{t},1,1\n")).concat())
+        };
+        for text in [
+            json(["1700158623000", "1700158624500"]),
+            json(["\"2023-11-16T18:15:46Z\"", "\"2023-11-16T18:15:47.5Z\""]),
+            csv(["1700158623", "1700158624.5"]),
+            csv(["1700158623000", "1700158624500"]),
+        ] {
+            assert_eq!(second_at(text), 1_500);
+        }
+        let fault = |text: String| read("t", text.as_bytes(), None).expect_err("no times").to_string();
+        let quoted = fault(json(["0", "\"noon\""]));
+        assert!(
+            quoted.starts_with("line 2: ")
+                && quoted.contains("timestamp is no time: `noon`; accepted are milliseconds"),
+            "{quoted}"
+        );
+        assert!(fault(csv(["0", "2000000000"])).contains("30 years"));
+    }
+
+    #[test]
+    fn a_decision_log_is_told_from_a_broken_trace() {
+        let log = "{\"id\": \"1\", \"at\": \"2026-11-29T10:00:00Z\", \"profiles\": []}";
+        assert!(matches!(read("t", log.as_bytes(), None), Err(ReadError::Decisions { line: 1 })));
     }
 
     #[test]
@@ -162,7 +252,10 @@ mod tests {
         );
         assert!(fault("a,b\n1,2\n").starts_with("line 1: unknown columns"));
         assert!(fault("NaN,1\n{").starts_with("line 1: unknown columns"));
-        assert_eq!(fault("Timestamp,ContextTokens,GeneratedTokens\nNaN,1,1\n"), "line 2: Timestamp is no time");
+        assert_eq!(
+            fault("Timestamp,ContextTokens,GeneratedTokens\nNaN,1,1\n"),
+            "line 2: Timestamp is no time: `NaN`; accepted are seconds, Unix time in seconds or milliseconds, and dates such as 2023-11-16 18:15:46.68"
+        );
         assert_eq!(fault(""), "the trace has no requests");
         assert_eq!(fault("\n\n"), "the trace has no requests");
     }

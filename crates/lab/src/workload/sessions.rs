@@ -108,7 +108,7 @@ impl Sessions {
                 last_of_user[user] = before;
             }
         }
-        Workload { name: name.to_owned(), requests, stages: vec![0], warm: 0 }
+        Workload { name: name.to_owned(), requests, stages: vec![0], warm: 0, unanswered: 0 }
     }
 }
 

@@ -128,7 +128,7 @@ impl SharedPrefix {
         if stages.is_empty() {
             stages.push(0);
         }
-        Workload { name: name.to_owned(), requests, stages, warm: self.warm }
+        Workload { name: name.to_owned(), requests, stages, warm: self.warm, unanswered: 0 }
     }
 }
 

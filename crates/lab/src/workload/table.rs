@@ -1,10 +1,9 @@
 //! Traces as tables: lengths and times, no content (simulator 3.2). Their prompts share nothing.
 
-use jiff::civil::DateTime;
 use pointsman_core::Nanos;
 
 use super::lengths::MOST;
-use super::read::nanos;
+use super::read::{no_time, time};
 use super::{Arrival, Prompt, When};
 use crate::mix;
 
@@ -47,7 +46,9 @@ impl Columns {
             })
         };
         let (input, output) = (tokens(self.input)?, tokens(self.output)?);
-        let at = time(cell(self.time)?).ok_or_else(|| format!("{} is no time", self.names[self.time]))?;
+        let text = cell(self.time)?;
+        let at = time(text)
+            .ok_or_else(|| no_time(&self.names[self.time], text, "seconds, Unix time in seconds or milliseconds"))?;
         if output == 0 {
             return Ok(None);
         }
@@ -69,14 +70,4 @@ impl Columns {
 /// Cells of a line. None of the known columns holds a comma.
 fn cells(line: &str) -> impl Iterator<Item = &str> {
     line.split(',').map(|cell| cell.trim().trim_matches('"').trim())
-}
-
-/// Seconds, or a date with a time.
-fn time(text: &str) -> Option<u64> {
-    if let Ok(seconds) = text.parse::<f64>() {
-        return nanos(seconds);
-    }
-    let text = text.trim_end_matches('Z').split('+').next()?;
-    let since = text.parse::<DateTime>().ok()?.duration_since(DateTime::constant(2000, 1, 1, 0, 0, 0, 0));
-    u64::try_from(since.as_nanos()).ok().filter(|n| *n < 3_000_000_000_000_000_000)
 }

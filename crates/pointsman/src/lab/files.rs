@@ -8,6 +8,7 @@ use flate2::read::MultiGzDecoder;
 use pointsman_lab::workload::{self, ReadError, Workload};
 
 use crate::failure::{Exit, Failure};
+use crate::terminal::count;
 
 /// Bytes that a trace may have once unpacked.
 const MAX_BYTES: u64 = 8 << 30;
@@ -39,7 +40,11 @@ fn wrong(path: &Path, error: &ReadError) -> Failure {
         ReadError::Io { line, error } => Failure::usage(format!("{shown}:{line}: cannot be read on"))
             .why(error)
             .next("the file is cut or damaged: fetch it again (`gzip -t` tests a packed one), or take its head"),
-        ReadError::Empty => Failure::usage(format!("{shown}: {error}")).next("give one with at least one request"),
+        ReadError::Decisions { line } => Failure::usage(format!("{shown}:{line}: this is a decision log, not a trace"))
+            .next(format!("convert it: pointsman record --from {shown} --out recording.jsonl")),
+        ReadError::Empty { .. } => {
+            Failure::usage(format!("{shown}: {error}")).next("give one with at least one request")
+        }
         ReadError::TooLong => Failure::usage(format!("{shown}: {error}")).next("take a part of it: head -n 100000"),
     }
 }
@@ -54,7 +59,10 @@ pub(super) fn lines(path: &Path, take: &mut dyn FnMut(&str) -> Result<bool, Line
         match take(&line) {
             Ok(true) => {}
             Ok(false) => break,
-            Err(LineError::Wrong(what)) => return Err(wrong(path, &ReadError::Line { line: number, what })),
+            Err(LineError::Wrong(what)) => {
+                let next = format!("mend that line, or leave it out: sed {number}d {}", path.display());
+                return Err(wrong(path, &ReadError::Line { line: number, what }).next(next));
+            }
             Err(LineError::Other(failure)) => return Err(failure),
         }
     }
@@ -85,18 +93,24 @@ impl From<Failure> for LineError {
 pub(super) fn trace(path: &Path) -> Result<Workload, Failure> {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     let name = name.trim_end_matches(".gz").trim_end_matches(".jsonl").trim_end_matches(".csv");
-    workload::read(name, open(path)?, None).map_err(|error| {
+    let workload = workload::read(name, open(path)?, None).map_err(|error| {
         let failure = wrong(path, &error);
         if matches!(error, ReadError::Line { .. }) {
             return failure.next("one request per line: {\"timestamp\": ms, \"input_length\": tokens, \"output_length\": tokens, \"hash_ids\": [..]}, or CSV with a header");
         }
         failure
-    })
+    })?;
+    if workload.unanswered > 0 {
+        let rows = count(workload.unanswered as u64, "row");
+        let _ =
+            writeln!(std::io::stderr(), "{}: {rows} left out: no answer tokens, the request failed", path.display());
+    }
+    Ok(workload)
 }
 
 /// Whether both paths lead to the same file.
 pub(super) fn same(one: &Path, other: &Path) -> bool {
-    one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+    one != Path::new("-") && one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// A file for what a long job will come to. That it can be written is found out before the job begins.

@@ -37,12 +37,21 @@ pub(crate) fn run(options: &Inspect) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
+/// Nanoseconds.
+const MINUTE: u64 = 60_000_000_000;
+
+/// Bars of the arrivals.
+const PARTS: usize = 60;
+
 struct Found {
     requests: usize,
     seconds: f64,
     input: Vec<u64>,
     output: Vec<u64>,
+    /// Requests in each whole minute.
     per_minute: Vec<u64>,
+    /// Requests in each of so many equal parts of the time.
+    parts: Vec<u64>,
     unit: u32,
     sharing: pointsman_lab::workload::Sharing,
     once: f64,
@@ -66,10 +75,14 @@ impl Found {
             })
             .collect();
         let last = times.iter().max().copied().unwrap_or(0);
-        let minutes = usize::try_from(last / 60_000_000_000).unwrap_or(0).min(100_000) + 1;
-        let mut per_minute = vec![0; minutes];
+        // The last minute is hardly ever whole, and would look like a lull.
+        let mut per_minute = vec![0; usize::try_from(last / MINUTE).unwrap_or(0).min(100_000)];
+        let mut parts = vec![0; PARTS];
         for at in &times {
-            per_minute[((at / 60_000_000_000) as usize).min(minutes - 1)] += 1;
+            if let Some(minute) = usize::try_from(at / MINUTE).ok().and_then(|minute| per_minute.get_mut(minute)) {
+                *minute += 1;
+            }
+            parts[((*at as f64 / last.max(1) as f64 * PARTS as f64) as usize).min(PARTS - 1)] += 1;
         }
         let unit = workload.requests.iter().map(|r| r.prompt.unit).max().unwrap_or(64);
         let mut uses: HashMap<u64, u32> = HashMap::new();
@@ -95,6 +108,7 @@ impl Found {
             input: sorted(&|r| r.prompt.tokens),
             output: sorted(&|r| r.output),
             per_minute,
+            parts,
             unit,
             sharing: sharing(workload, unit, true),
             once,
@@ -117,6 +131,20 @@ impl Found {
             "blocks_used_once": self.once,
             "requests_that_share_first_blocks": self.roots.iter().map(|(d, n)| json!({"blocks": d, "requests": n})).collect::<Vec<_>>(),
         })
+    }
+
+    /// What whole minutes have of requests, at a mean rate per second.
+    fn minutes(&self, rate: f64) -> String {
+        match (self.per_minute.iter().min(), self.per_minute.iter().max()) {
+            (Some(low), Some(high)) => {
+                format!(
+                    "per minute: {low} to {high}, mean {:.0}, the incomplete last one left out",
+                    mean(&self.per_minute)
+                )
+            }
+            _ if rate > 0.0 => format!("per minute: {:.0} at this rate; there is no whole one", rate * 60.0),
+            _ => "all at once".to_owned(),
+        }
     }
 
     fn text(&self, name: &str, paint: Paint) -> String {
@@ -146,13 +174,8 @@ impl Found {
             format!("  {:16} {}", "prompt", lengths(&self.input)),
             format!("  {:16} {}", "answer", lengths(&self.output)),
             String::new(),
-            format!("  arrivals         {}", bars(&self.per_minute)),
-            format!(
-                "                   per minute: {} to {}, mean {:.0}",
-                self.per_minute.iter().min().unwrap_or(&0),
-                self.per_minute.iter().max().unwrap_or(&0),
-                self.requests as f64 / self.per_minute.len() as f64
-            ),
+            format!("  arrivals         {}", bars(&self.parts)),
+            format!("                   {}", self.minutes(rate)),
             String::new(),
             format!(
                 "  sharing          {} references to {} blocks of {} tokens, {:.1} % of these used once",
@@ -189,11 +212,8 @@ fn at(sorted: &[u64], q: f64) -> u64 {
     sorted.get(rank - 1).copied().unwrap_or(0)
 }
 
-/// At most sixty bars.
 fn bars(values: &[u64]) -> String {
     const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let chunk = values.len().div_ceil(60).max(1);
-    let sums: Vec<u64> = values.chunks(chunk).map(|c| c.iter().sum::<u64>() / c.len() as u64).collect();
-    let high = sums.iter().max().copied().unwrap_or(0).max(1);
-    sums.iter().map(|n| LEVELS[(n * 7 / high) as usize]).collect()
+    let high = values.iter().max().copied().unwrap_or(0).max(1);
+    values.iter().map(|n| LEVELS[(n * 7 / high) as usize]).collect()
 }

@@ -10,6 +10,7 @@ pub(crate) mod race;
 pub(crate) mod record;
 pub(crate) mod server;
 mod setup;
+mod sink;
 mod table;
 pub(crate) mod tune;
 pub(crate) mod whatif;

@@ -1,6 +1,6 @@
 //! `pointsman race`: policies head to head on one workload and one fleet.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -108,7 +108,7 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
     let set_up = SetUp::of(&plan);
     let so_far = |done: &[&Done]| {
         let done: Vec<Done> = done.iter().copied().cloned().collect();
-        table::race(&Report::with(set_up.clone(), &plan, &done), Paint::PLAIN)
+        table::race(&Report::with(set_up.clone(), &plan, &done), Paint::PLAIN, columns())
     };
     let done = workers::spread(&jobs, workers::cores(options.threads), &label, &so_far, &|job, tick| {
         plan.run(*job, tick)
@@ -122,17 +122,18 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
     } else if options.markdown {
         report.markdown()
     } else {
-        table::race(&report, Paint::stdout())
+        table::race(&report, Paint::stdout(), if std::io::stdout().is_terminal() { columns() } else { usize::MAX })
     };
     let printed = super::print(&text);
     let drawn = page.map(|page| page.write(&report.html("Race"))).transpose()?;
     printed?;
+    let whole = done.iter().filter(|d| !d.cut).count();
     let steps: u64 = done.iter().map(|d| d.steps).sum();
     let took = began.elapsed().as_secs_f64();
     let _ = writeln!(
         std::io::stderr(),
         "{} in {took:.1} s, {} simulated",
-        count(done.len() as u64, "run"),
+        count(whole as u64, "whole run"),
         count(steps, "engine step")
     );
     if let Some(path) = options.html.as_ref().filter(|_| drawn.is_some()) {
@@ -144,13 +145,19 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
     if report.missing_runs > 0 {
         let _ = writeln!(
             std::io::stderr(),
-            "interrupted: {} of {} are missing, the figures are of the others",
+            "interrupted: {} of {} are missing{}",
             report.missing_runs,
-            count(jobs.len() as u64, "run")
+            count(jobs.len() as u64, "run"),
+            if whole > 0 { ", the figures are of the others" } else { ": there are no figures" }
         );
         return Ok(Exit::No);
     }
     Ok(Exit::Fine)
+}
+
+/// Width of the terminal.
+fn columns() -> usize {
+    ratatui::crossterm::terminal::size().map_or(usize::MAX, |(columns, _)| usize::from(columns))
 }
 
 /// What to think of requests that were not completed.
@@ -161,19 +168,33 @@ fn refusals(report: &Report) -> Option<String> {
         let worst = report.policies.iter().max_by(|a, b| number(a).total_cmp(&number(b)))?;
         (number(worst) > 0.0).then(|| (number(worst), clean(&worst.policy)))
     };
+    let all = thousands((s.requests - s.warm.min(s.requests)) as u64);
+    let unplaced = most("unplaced").map(|(number, policy)| {
+        format!(
+            "note: {policy} found no endpoint for {number:.1} of {all} requests: {}",
+            if s.outages.is_empty() {
+                "its filters left none; engines have roles with --prefill-pods only"
+            } else {
+                "none was up, or its filters left none"
+            }
+        )
+    });
     let refused = most("refused").map(|(number, policy)| {
         format!(
-            "note: {policy} had {number:.1} of {} requests refused: an engine holds {} tokens, the longest request has {}; up to {} requests wait{}",
-            thousands((s.requests - s.warm.min(s.requests)) as u64),
+            "note: engines refused {number:.1} of {all} requests of {policy}: an engine holds {} tokens, the longest request has {}; up to {} requests wait",
             thousands(s.cache_tokens),
             thousands(s.longest_request),
             thousands(s.max_waiting),
-            if s.outages.is_empty() { "" } else { "; and there may have been no engine" }
         )
     });
     let broken = most("broken").map(|(number, policy)| {
         format!("note: {policy} lost {number:.1} requests: their engine died after their first token, or their prompt's KV was given up")
     });
-    let notes: Vec<String> = refused.into_iter().chain(broken).collect();
+    let seconds = report.policies.iter().map(|row| row.metrics.get("seconds").mean).fold(0.0, f64::max);
+    let late = s.outages.iter().find(|(_, from, _)| *from > seconds).filter(|_| seconds > 0.0);
+    let late = late.map(|(pod, from, _)| {
+        format!("note: engine {pod} was to die after {from} s, the runs were over after {seconds:.0} s")
+    });
+    let notes: Vec<String> = [unplaced, refused, broken, late].into_iter().flatten().collect();
     (!notes.is_empty()).then(|| notes.join("\n"))
 }

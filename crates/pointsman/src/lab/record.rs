@@ -1,20 +1,19 @@
 //! `pointsman record`: keeps the decisions of a running Pointsman as a trace that can be replayed and decided again.
 
 use std::collections::BTreeMap;
-use std::fs::{File, OpenOptions};
-use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use pointsman_lab::recording::Recorded;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::files::LineError;
+use super::sink::{Sink, say};
 use super::{files, workers};
 use crate::admin_client::Target;
 use crate::failure::{Exit, Failure};
-use crate::terminal::count;
+use crate::terminal::clean;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -36,7 +35,7 @@ const WAITING: usize = 100_000;
 pub(crate) struct Record {
     #[command(flatten)]
     target: Target,
-    /// Where the recording goes; what is there is replaced
+    /// Where the recording goes; `-` is standard output. What is there is replaced once there is a decision
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Convert a decision log instead of asking a running Pointsman
@@ -48,6 +47,9 @@ pub(crate) struct Record {
     /// End after so many decisions
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
+    /// Try for so many seconds to reach a Pointsman that went: it may be restarting
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    reconnect: u64,
 }
 
 /// Records until told to end.
@@ -55,10 +57,10 @@ pub(crate) fn run(options: &Record) -> Result<Exit, Failure> {
     if options.from.as_ref().is_some_and(|from| files::same(from, &options.out)) {
         return Err(Failure::usage("--from and --out are the same file").next("name another file with --out"));
     }
-    let mut sink = Sink::open(&options.out)?;
+    let mut sink = Sink::at(&options.out)?;
     workers::listen_for_interrupts();
     let ended = match &options.from {
-        Some(log) => convert(log, &mut sink),
+        Some(log) => convert(log, &mut sink).map(|()| Exit::Fine),
         None => {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = runtime.map_err(|e| Failure::new("cannot start the runtime").why(e))?;
@@ -69,27 +71,15 @@ pub(crate) fn run(options: &Record) -> Result<Exit, Failure> {
     if let Err(full) = sink.flush() {
         return Err(ended.err().unwrap_or(full));
     }
-    if sink.written == 0 {
-        ended?;
-        let _ = writeln!(std::io::stderr(), "there were no decisions");
-        return Ok(Exit::No);
-    }
-    let _ = writeln!(std::io::stderr(), "{} in {}", count(sink.written, "decision"), options.out.display());
-    if sink.unshared > 0 {
-        let _ = writeln!(
-            std::io::stderr(),
-            "{} had no block hashes: start the Pointsman with --record-block-hashes to learn what prompts share",
-            count(sink.unshared, "decision")
-        );
-    }
-    ended.map(|()| Exit::Fine)
+    sink.sum_up();
+    let exit = ended?;
+    Ok(if sink.written() == 0 { Exit::No } else { exit })
 }
 
 fn convert(log: &Path, sink: &mut Sink) -> Result<(), Failure> {
     files::lines(log, &mut |line| {
         let value: Value = serde_json::from_str(line).map_err(|e| e.to_string())?;
-        let recorded = Recorded::of(&value, &mut sink.begin)?;
-        sink.write(&recorded, value.get("block_hashes").is_none())?;
+        sink.take(&value)?;
         Ok(!workers::stopped())
     })
 }
@@ -99,47 +89,71 @@ struct Page {
     decisions: Vec<Value>,
 }
 
-async fn follow(options: &Record, sink: &mut Sink) -> Result<(), Failure> {
-    let began = Instant::now();
+async fn follow(options: &Record, sink: &mut Sink) -> Result<Exit, Failure> {
+    let (began, address) = (Instant::now(), clean(options.target.address()));
     let newest: Page = options.target.get("/api/decisions?limit=1").await?.read()?;
+    say(format_args!("recording what {address} decides into {}; Ctrl-C ends it", sink.name()));
     // The last that is written, or was there before.
     let mut cursor = newest.decisions.first().map(id);
     // Those after it as they were last seen; by id, and so by time.
     let mut open: BTreeMap<String, Value> = BTreeMap::new();
+    // Since when nobody answers.
+    let mut lost: Option<Instant> = None;
+    let mut exit = Exit::Fine;
     loop {
-        let seen = match after(options, cursor.clone()).await {
-            Ok(seen) => seen,
-            // It has gone: what was recorded counts.
-            Err(failure) if sink.written > 0 || !open.is_empty() => {
-                let _ = writeln!(std::io::stderr(), "{failure}");
-                break;
+        match after(options, cursor.clone()).await {
+            Ok(seen) => {
+                if lost.take().is_some() {
+                    say(format_args!(
+                        "{address} answers again; if it was restarted, prompts from before and from now on share nothing: its hashes have another salt"
+                    ));
+                }
+                // What the router keeps no longer will not change any more. A restarted one knows nothing from before; its ids begin with the time and go on growing.
+                let gone: Vec<String> = open.keys().filter(|id| !seen.contains_key(*id)).cloned().collect();
+                open.extend(seen);
+                // The oldest that are over leave in order; one that is still running is asked for again.
+                while let Some(first) = open.first_entry() {
+                    let over = !first.get()["outcome"]["ended"].is_null() || gone.binary_search(first.key()).is_ok();
+                    if !over && open.len() < WAITING {
+                        break;
+                    }
+                    let Some((at, decision)) = open.pop_first() else { break };
+                    take(&decision, sink)?;
+                    cursor = Some(at);
+                    if options.limit.is_some_and(|limit| sink.written() >= limit) {
+                        return Ok(Exit::Fine);
+                    }
+                }
+                sink.flush()?;
+                sink.count();
             }
-            Err(failure) => return Err(failure),
-        };
-        // What the router keeps no longer will not change any more.
-        let gone: Vec<String> = open.keys().filter(|id| !seen.contains_key(*id)).cloned().collect();
-        open.extend(seen);
-        // The oldest that are over leave in order; one that is still running is asked for again.
-        while let Some(first) = open.first_entry() {
-            let over = !first.get()["outcome"]["ended"].is_null() || gone.binary_search(first.key()).is_ok();
-            if !over && open.len() < WAITING {
-                break;
-            }
-            let Some((at, decision)) = open.pop_first() else { break };
-            sink.take(&decision)?;
-            cursor = Some(at);
-            if options.limit.is_some_and(|limit| sink.written >= limit) {
-                return Ok(());
+            Err(failure) => {
+                let since = *lost.get_or_insert_with(|| {
+                    say(format_args!("{address} does not answer; trying again for {} s", options.reconnect));
+                    Instant::now()
+                });
+                if since.elapsed().as_secs() >= options.reconnect {
+                    say(format_args!("{failure}\n{address} did not come back: the recording ends here"));
+                    exit = Exit::No;
+                    break;
+                }
             }
         }
         let over = options.duration.is_some_and(|seconds| began.elapsed().as_secs() >= seconds);
         if over || workers::stopped() {
             break;
         }
-        sink.flush()?;
         tokio::time::sleep(POLL).await;
     }
-    open.values().try_for_each(|decision| sink.take(decision))
+    open.values().try_for_each(|decision| take(decision, sink))?;
+    Ok(exit)
+}
+
+fn take(decision: &Value, sink: &mut Sink) -> Result<(), Failure> {
+    sink.take(decision).map_err(|error| match error {
+        LineError::Wrong(what) => Failure::new("an answer cannot be read").why(what),
+        LineError::Other(failure) => failure,
+    })
 }
 
 /// All decisions after one, page by page; at most [`WAITING`].
@@ -159,40 +173,4 @@ async fn after(options: &Record, mut cursor: Option<String>) -> Result<BTreeMap<
 
 fn id(decision: &Value) -> String {
     decision["id"].as_str().unwrap_or_default().to_owned()
-}
-
-/// The file that grows.
-struct Sink {
-    path: PathBuf,
-    file: BufWriter<File>,
-    begin: Option<u64>,
-    written: u64,
-    unshared: u64,
-}
-
-impl Sink {
-    fn open(path: &Path) -> Result<Self, Failure> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path);
-        let file = file.map_err(|e| files::cannot_write(path, &e))?;
-        Ok(Self { path: path.to_owned(), file: BufWriter::new(file), begin: None, written: 0, unshared: 0 })
-    }
-
-    /// Writes a decision as a running Pointsman tells it.
-    fn take(&mut self, decision: &Value) -> Result<(), Failure> {
-        let recorded = Recorded::of(decision, &mut self.begin);
-        let recorded = recorded.map_err(|e| Failure::new("an answer cannot be read").why(e))?;
-        self.write(&recorded, decision.get("block_hashes").is_none())
-    }
-
-    fn write(&mut self, recorded: &Recorded, unshared: bool) -> Result<(), Failure> {
-        let line = serde_json::to_string(recorded).map_err(|e| Failure::new("a decision cannot be written").why(e))?;
-        writeln!(self.file, "{line}").map_err(|e| files::cannot_write(&self.path, &e))?;
-        self.written += 1;
-        self.unshared += u64::from(unshared);
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<(), Failure> {
-        self.file.flush().map_err(|e| files::cannot_write(&self.path, &e))
-    }
 }

@@ -199,7 +199,7 @@ impl Races {
         let (mut lines, mut begin) = (Vec::new(), None);
         for decision in newest {
             let decision = serde_json::to_value(&*decision).map_err(|e| e.to_string())?;
-            let recorded = Recorded::of(&decision, &mut begin)?;
+            let Some(recorded) = Recorded::of(&decision, &mut begin)? else { continue };
             serde_json::to_writer(&mut lines, &recorded).map_err(|e| e.to_string())?;
             lines.push(b'\n');
         }

@@ -8,8 +8,8 @@ use pointsman_lab::report::{Report, Row};
 
 use crate::terminal::{Paint, clean, count, millis, thousands};
 
-/// One table per point of the sweep, under what was raced.
-pub(super) fn race(report: &Report, paint: Paint) -> String {
+/// One table per point of the sweep, under what was raced, no wider than `columns` where that can be done.
+pub(super) fn race(report: &Report, paint: Paint, columns: usize) -> String {
     let s = &report.set_up;
     let mut out = String::new();
     let swept = |axis| report.axis() == Some(axis);
@@ -33,10 +33,19 @@ pub(super) fn race(report: &Report, paint: Paint) -> String {
         if let Some(heading) = heading {
             let _ = writeln!(out, "{}", paint.bold(&heading));
         }
-        table(&mut out, rows, paint);
+        table(&mut out, rows, paint, columns);
     }
+    let text = format!(
+        "good: first token within {} s, then {} ms a token; against best: TTFT p95, of those that serve all",
+        s.slo_ttft,
+        s.slo_tpot * 1e3
+    );
+    let _ = writeln!(out, "\n{}", paint.dim(&text));
     out
 }
+
+/// Columns that are left out where there is no room, the first first: throughput, what was computed again, time to the last token, requests.
+const DISPENSABLE: [usize; 4] = [6, 5, 2, 4];
 
 /// Share of the requests by which a policy may serve fewer than another and still be compared by its times.
 const SERVED: f64 = 0.001;
@@ -57,23 +66,30 @@ const HEADINGS: [&str; 9] = [
     "against best",
 ];
 
-fn table(out: &mut String, rows: &[Row], paint: Paint) {
+fn table(out: &mut String, rows: &[Row], paint: Paint, columns: usize) {
     let p95 = |row: &Row| row.metrics.get("ttft_p95").mean;
     // Only whoever serves as many as any other can be best: times are of requests that were served.
-    let most = rows.iter().map(served).fold(0.0, f64::max);
-    let full = rows.iter().filter(|row| served(row) > 0.0 && served(row) >= most - SERVED);
+    let most = rows.iter().filter(|row| !row.bound).map(served).fold(0.0, f64::max);
+    let full = rows.iter().filter(|row| !row.bound && served(row) > 0.0 && served(row) >= most - SERVED);
     let best = full.min_by(|a, b| p95(a).total_cmp(&p95(b)));
     let cells: Vec<[String; 9]> = rows.iter().map(|row| cells(row, best)).collect();
     let width = rows.iter().map(|r| clean(&r.policy).chars().count()).max().unwrap_or(0).max(6);
+    let mut shown: Vec<usize> = (0..HEADINGS.len()).collect();
     let widths: Vec<usize> = (0..9)
         .map(|at| cells.iter().map(|c| c[at].chars().count()).max().unwrap_or(0).max(HEADINGS[at].len()))
         .collect();
-    let heads: String = HEADINGS.iter().zip(&widths).map(|(h, w)| format!("   {h:>w$}")).collect();
+    let needed = |shown: &[usize]| 2 + width + shown.iter().map(|at| widths[*at] + 3).sum::<usize>();
+    for dispensable in DISPENSABLE {
+        if needed(&shown) > columns {
+            shown.retain(|at| *at != dispensable);
+        }
+    }
+    let heads: String = shown.iter().map(|at| format!("   {:>w$}", HEADINGS[*at], w = widths[*at])).collect();
     let _ = writeln!(out, "  {}", paint.dim(&format!("{:width$}{heads}", "policy")));
     let behind = rows.iter().filter_map(|row| Some(format!("{} {}", clean(&row.policy), gap(row.behind_oracle?))));
     let behind: Vec<String> = behind.collect();
     for (row, cells) in rows.iter().zip(&cells) {
-        let line: String = cells.iter().zip(&widths).map(|(c, w)| format!("   {c:>w$}")).collect();
+        let line: String = shown.iter().map(|at| format!("   {:>w$}", cells[*at], w = widths[*at])).collect();
         let is_best = best.is_some_and(|b| std::ptr::eq(b, row));
         let text = format!("{:width$}{line}", clean(&row.policy));
         let _ = writeln!(
@@ -128,13 +144,16 @@ fn against(row: &Row, best: &Row) -> String {
     if std::ptr::eq(row, best) {
         return "best".into();
     }
+    if row.bound {
+        return "bound".into();
+    }
     let (mine, its) = (row.metrics.get("ttft_p95").mean, best.metrics.get("ttft_p95").mean);
     if served(row) < served(best) - SERVED {
         return format!("serves {:.1} %", served(row) * 1e2);
     }
     let difference = Report::difference(row, best, "ttft_p95");
     if difference.ci.is_some() && !difference.is_real() {
-        return "no difference".into();
+        return if row.seeds.min(best.seeds) < 3 { "too few runs" } else { "no difference" }.into();
     }
     if its > 0.0 && mine / its >= 1.095 {
         format!("{:.1}x slower", mine / its)

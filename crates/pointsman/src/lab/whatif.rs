@@ -47,9 +47,11 @@ struct Counts {
     other: u64,
     refused: u64,
     skipped: u64,
+    /// Lines without candidates: there was nothing to choose from.
+    without: u64,
     cached_gain: i64,
     waiting_gain: f64,
-    /// From and to, with how often.
+    /// From and to, by name, with how often.
     moves: BTreeMap<(String, String), u64>,
 }
 
@@ -64,16 +66,23 @@ pub(crate) fn run(options: &Whatif) -> Result<Exit, Failure> {
     workers::listen_for_interrupts();
     let mut counts = Counts::default();
     let mut begin = None;
-    files::lines(&options.recording, &mut |line| {
-        let recorded = Recorded::read(line, &mut begin)?;
-        counts.take(&mut whatif, &recorded);
+    let read = files::lines(&options.recording, &mut |line| {
+        match Recorded::read(line, &mut begin)? {
+            Some(recorded) => counts.take(&mut whatif, &recorded),
+            None => counts.without += 1,
+        }
         Ok(!workers::stopped())
-    })?;
+    });
     if counts.decisions == 0 {
+        read?;
         return Err(Failure::usage(format!("{} holds no decisions", options.recording.display()))
-            .next("record some: pointsman record --out recording.jsonl"));
+            .next("wait until requests came while `pointsman record --out recording.jsonl` runs"));
     }
     super::print(&if options.json { format!("{:#}\n", counts.json(&name)) } else { counts.text(&name) })?;
+    if let Err(failure) = read {
+        let _ = writeln!(std::io::stderr(), "broken off: the figures are of the decisions before the fault");
+        return Err(failure.exit(Exit::No));
+    }
     if workers::stopped() {
         let _ = writeln!(std::io::stderr(), "interrupted: the figures are of the decisions up to here");
         return Ok(Exit::No);
@@ -97,7 +106,8 @@ impl Counts {
                 self.other += 1;
                 self.cached_gain += again.cached_gain;
                 self.waiting_gain += again.waiting_gain;
-                *self.moves.entry((recorded.picked.clone(), picked)).or_default() += 1;
+                let name = |address: &str| recorded.name(address).to_owned();
+                *self.moves.entry((name(&recorded.picked), name(&picked))).or_default() += 1;
             }
         }
     }
@@ -118,6 +128,7 @@ impl Counts {
             "other": self.other,
             "refused": self.refused,
             "skipped": self.skipped,
+            "without_candidates": self.without,
             "cached_tokens_gained": self.cached_gain,
             "waiting_requests_gained": self.waiting_gain,
             "moves": self.most().iter().map(|((from, to), n)| json!({"from": from, "to": to, "decisions": n})).collect::<Vec<_>>(),
@@ -137,6 +148,9 @@ impl Counts {
         }
         if self.skipped > 0 {
             lines.push(format!("  had been refused     {}", share(self.skipped)));
+        }
+        if self.without > 0 {
+            lines.push(format!("  left out             {:>10}   they had no candidates", thousands(self.without)));
         }
         if self.other > 0 {
             let per = |x: f64| x / self.other as f64;

@@ -30,7 +30,8 @@ impl Ring {
     }
 
     fn shard(&self, id: DecisionId) -> &Mutex<Shard> {
-        &self.shards[(id.0 % SHARDS as u64) as usize]
+        // Scattered by the golden ratio: at low rates only the milliseconds of an identity differ, at high ones only its counter.
+        &self.shards[(id.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - SHARDS.ilog2())) as usize]
     }
 
     /// Keeps a record; the oldest ones of its shard make room.
@@ -100,5 +101,53 @@ impl Ring {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.shards.iter().map(|s| s.lock().bytes).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{DecisionIds, Outcome, Steps};
+
+    fn decision(id: DecisionId) -> Arc<Decision> {
+        Arc::new(Decision {
+            id,
+            at_unix_ms: 0,
+            request_id: "r".into(),
+            transport: "gateway",
+            method: "POST".into(),
+            path: "/".into(),
+            model: "m".into(),
+            target_model: "m".into(),
+            prompt_tokens_estimated: 0,
+            blocks: (64, 0),
+            config_version: 1,
+            fleet: Arc::default(),
+            profiles: Box::new([]),
+            steps: Steps::default(),
+            block_hashes: None,
+            prompt: None,
+            shadow: None,
+            outcome: Mutex::new(Outcome::default()),
+        })
+    }
+
+    /// Records kept of `count`, so many of which come in each period of so many milliseconds, in a ring with room for `room`.
+    fn kept(count: u64, each: u64, millis: u64, room: usize) -> Vec<u64> {
+        let ids = DecisionIds::default();
+        let ids: Vec<DecisionId> = (0..count).map(|n| ids.next(1_764_449_000_000 + n / each * millis)).collect();
+        let ring = Ring::new(room * decision(ids[0]).bytes());
+        ids.iter().for_each(|id| ring.push(decision(*id)));
+        let newest = ring.newest(usize::MAX, None);
+        newest.iter().map(|r| ids.iter().rev().position(|id| *id == r.id).expect("one of them") as u64).collect()
+    }
+
+    #[test]
+    fn the_whole_budget_is_used_whatever_the_rate() {
+        for (each, millis) in [(1, 50), (1, 7), (1, 1), (3, 1), (30, 1)] {
+            let kept = kept(4_000, each, millis, 1_600);
+            assert!(kept.len() >= 1_400, "{each} in {millis} ms: {}", kept.len());
+            assert!((0..1_200).all(|age| kept.contains(&age)), "{each} in {millis} ms: the newest are there");
+        }
     }
 }

@@ -120,7 +120,12 @@ pub(crate) fn run(options: &Tune) -> Result<Exit, Failure> {
         std::io::stdout().lock().write_all(list.as_bytes())?;
         return Ok(Exit::Fine);
     }
-    fits(&options.engines.fleet())?;
+    let fleet = options.engines.fleet();
+    fits(&fleet)?;
+    if fleet.disaggregation.prefill_pods > 0 {
+        return Err(Failure::usage("--prefill-pods changes nothing here: no candidate reads roles")
+            .next("compare configurations with `disagg-profile-handler` by `pointsman race --policy a.yaml,b.yaml`"));
+    }
     let (train, test) = options.sources()?;
     let file = options.out.as_deref().map(Document::at).transpose()?;
     let page = options.html.as_deref().map(Document::at).transpose()?;

@@ -3,13 +3,14 @@
 use std::fmt::Write as _;
 
 use pointsman_lab::report::Row;
-use pointsman_lab::tune::{Comparison, Role, Verdict};
+use pointsman_lab::tune::{Candidate, Comparison, Role, Verdict};
 
 use crate::terminal::clean;
 
 /// Tables: the winner against others, its own variations, the frontier; and what to make of it.
 pub(super) fn table(found: &Comparison<'_>) -> String {
-    let mut out = format!("Best of {} tried: {}\n", found.tried, found.best.short());
+    let default = Candidate::of_default().short();
+    let mut out = format!("Best of {} tried: {} (the default: {default})\n", found.tried, found.best.short());
     let kept: Vec<String> = found.constraints.iter().map(ToString::to_string).collect();
     let _ = write!(out, "for {}", found.objective);
     if !kept.is_empty() {
