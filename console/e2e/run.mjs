@@ -186,7 +186,8 @@ await group("odd names", async (page) => {
   check(await within(page.locator("#fleet tbody button").first()), "a drain is in sight");
   await views.open(page, odd, "pipeline");
   await page.waitForSelector("#decisions tbody tr");
-  check(await within(page.locator("#decisions thead th").last()), "so is the outcome of a decision");
+  const widths = await page.locator("#decisions thead th").evaluateAll((all) => all.map((e) => Math.round(e.getBoundingClientRect().width)));
+  check(await within(page.locator("#decisions thead th").last()), "so is the outcome of a decision", widths.join());
   await odd.stop();
 });
 

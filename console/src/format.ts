@@ -31,7 +31,7 @@ export function ago(ms: number | null | undefined): string {
   return `${Math.floor(s / 86_400)}d${two(Math.floor((s % 86_400) / 3_600))}h`;
 }
 
-export const clock = (rfc3339: string) => rfc3339.slice(11, 23);
+export const clock = (rfc3339: string) => rfc3339.slice(11, 19);
 
 /** Foreign text without what could reorder its line, and not endless; it keeps its line ends and tabs. It is still escaped by the framework. */
 export function clean(text: string, most = 200): string {

@@ -63,7 +63,7 @@ function line(d: Decision, on: boolean, query: Record<string, string>) {
       <td class="ellipsis narrow">{clean(target(d) ?? "nobody", 60)}</td>
       <td class="num">{int(d.prompt_tokens_estimated)}</td>
       <td class="num">{millis(d.outcome.ttft_ms)}</td>
-      <td>{ending(d)}</td>
+      <td class="wraps">{ending(d)}</td>
     </tr>
   );
   drawn.set(d, { as, row });
