@@ -57,17 +57,8 @@ pub fn deployment(text: &str) -> Result<&'static Profile, String> {
     if let Some(known) = Profile::named(text) {
         return Ok(known);
     }
-    if text == "help" {
-        return Err(format!(
-            "here is what there is; NAME.json is a file with a deployment of your own\n{}",
-            Profile::catalogue()
-        ));
-    }
     if !text.ends_with(".json") {
-        return Err(format!(
-            "there is no such deployment; there are {}; or write NAME.json for a file; `help` lists its parts",
-            names()
-        ));
+        return Err(format!("there is no such deployment; there are {}; or write NAME.json for a file", names()));
     }
     let bytes = std::fs::read(text).map_err(|e| e.to_string())?;
     Profile::read(&bytes).map(|own| &*Box::leak(Box::new(own)))

@@ -74,7 +74,7 @@ fn what_cannot_be_raced_is_said_with_its_place() {
 #[test]
 fn an_interrupt_keeps_what_is_there() {
     let mut race = Command::new(env!("CARGO_BIN_EXE_pointsman"))
-        .args(["race", "--workload", "shared-prefix:requests=3000,rate=40", "--seeds", "1000"])
+        .args(["race", "--workload", "shared-prefix:requests=100,rate=40", "--seeds", "1000"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

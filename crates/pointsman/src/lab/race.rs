@@ -79,7 +79,7 @@ fn sweep(text: &str) -> Result<(Axis, Vec<f64>), String> {
 
 /// Runs the race.
 pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
-    if let Some(list) = options.traffic.list() {
+    if let Some(list) = options.traffic.list().or_else(|| options.engines.list()) {
         std::io::stdout().lock().write_all(list.as_bytes())?;
         return Ok(Exit::Fine);
     }

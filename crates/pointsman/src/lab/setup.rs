@@ -52,9 +52,9 @@ pub(crate) struct Engines {
     /// GB/s at which KV moves between engines; transfers wait for each other on an engine's link
     #[arg(long, default_value_t = 11.0, value_name = "GB_PER_SECOND", value_parser = rate)]
     link: f64,
-    /// Hardware and model of each engine: a name, or a JSON file with a deployment of your own
-    #[arg(long, default_value = "8b-h100", value_name = "NAME|FILE", value_parser = pointsman_engine::deployment)]
-    profile: &'static Profile,
+    /// Hardware and model of each engine: a name (`help` lists them), or a JSON file with a deployment of your own
+    #[arg(long, default_value = "8b-h100", value_name = "NAME|FILE", value_parser = hardware)]
+    profile: Hardware,
     /// Share of the profile's KV cache that each engine has
     #[arg(long, default_value_t = 1.0, value_name = "SHARE", value_parser = cache)]
     cache: f64,
@@ -94,6 +94,17 @@ pub(crate) struct Engines {
     /// Milliseconds per further token that a good request keeps
     #[arg(long, default_value_t = 50.0, value_name = "MS", value_parser = rate)]
     slo_tpot: f64,
+}
+
+/// What an engine is, or the wish to know what there is.
+#[derive(Clone, Copy, Debug)]
+enum Hardware {
+    Help,
+    Of(&'static Profile),
+}
+
+fn hardware(text: &str) -> Result<Hardware, String> {
+    if text == "help" { Ok(Hardware::Help) } else { pointsman_engine::deployment(text).map(Hardware::Of) }
 }
 
 fn between(text: &str, low: f64, high: f64) -> Result<f64, String> {
@@ -158,10 +169,18 @@ impl Traffic {
 }
 
 impl Engines {
+    /// What a profile can be made of, where that is what was asked for.
+    pub(super) fn list(&self) -> Option<String> {
+        matches!(self.profile, Hardware::Help).then(Profile::catalogue)
+    }
+
     pub(super) fn fleet(&self) -> FleetOptions {
         FleetOptions {
             pods: self.pods as usize,
-            profile: *self.profile,
+            profile: match self.profile {
+                Hardware::Of(profile) => *profile,
+                Hardware::Help => Profile::all()[0],
+            },
             cache: self.cache,
             block_size: self.block_size,
             max_num_seqs: self.max_num_seqs as usize,

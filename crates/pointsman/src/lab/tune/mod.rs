@@ -116,7 +116,7 @@ impl Tune {
 
 /// Searches, compares, prints.
 pub(crate) fn run(options: &Tune) -> Result<Exit, Failure> {
-    if let Some(list) = options.traffic.list() {
+    if let Some(list) = options.traffic.list().or_else(|| options.engines.list()) {
         std::io::stdout().lock().write_all(list.as_bytes())?;
         return Ok(Exit::Fine);
     }
