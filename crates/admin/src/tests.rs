@@ -3,10 +3,9 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use pointsman_core::{Clock, EndpointName, ManualClock, Nanos};
 use pointsman_fleet::{Condition, Endpoint, EndpointMeta, Fleet, LoraInfo, Scraped, Snapshot};
-use pointsman_scheduling::record::{Decision, DecisionId, Outcome, Steps};
+use pointsman_scheduling::record::{Decision, DecisionId};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -53,7 +52,6 @@ impl View for Yard {
 
 fn decision(n: u64, fleet: &Snapshot) -> Arc<Decision> {
     Arc::new(Decision {
-        id: DecisionId(n),
         at_unix_ms: 1_764_449_000_000,
         request_id: format!("r{n}").into(),
         transport: "gateway",
@@ -65,12 +63,7 @@ fn decision(n: u64, fleet: &Snapshot) -> Arc<Decision> {
         blocks: (64, 1),
         config_version: 7,
         fleet: Arc::clone(&fleet.directory),
-        profiles: Box::new([]),
-        steps: Steps::default(),
-        block_hashes: None,
-        prompt: None,
-        shadow: None,
-        outcome: Mutex::new(Outcome::default()),
+        ..Decision::blank(DecisionId(n))
     })
 }
 

@@ -214,31 +214,12 @@ impl Writer {
 
 #[cfg(test)]
 mod tests {
-    use pointsman_scheduling::record::{DecisionId, Outcome, Steps};
+    use pointsman_scheduling::record::DecisionId;
 
     use super::*;
 
     fn decision(n: u64) -> Arc<Decision> {
-        Arc::new(Decision {
-            id: DecisionId(n),
-            at_unix_ms: 0,
-            request_id: "r".into(),
-            transport: "gateway",
-            method: "POST".into(),
-            path: "/".into(),
-            model: "m".into(),
-            target_model: "m".into(),
-            prompt_tokens_estimated: 0,
-            blocks: (64, 0),
-            config_version: 1,
-            fleet: Arc::default(),
-            profiles: Box::new([]),
-            steps: Steps::default(),
-            block_hashes: None,
-            prompt: None,
-            shadow: None,
-            outcome: Mutex::new(Outcome::default()),
-        })
+        Arc::new(Decision::blank(DecisionId(n)))
     }
 
     #[test]

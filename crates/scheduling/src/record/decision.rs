@@ -364,6 +364,31 @@ fn best_rows(run: &ProfileRun) -> Vec<u32> {
 }
 
 impl Decision {
+    /// A record in which nothing stands but its identity.
+    #[must_use]
+    pub fn blank(id: DecisionId) -> Self {
+        Self {
+            id,
+            at_unix_ms: 0,
+            request_id: "".into(),
+            transport: "",
+            method: "".into(),
+            path: "".into(),
+            model: "".into(),
+            target_model: "".into(),
+            prompt_tokens_estimated: 0,
+            blocks: (0, 0),
+            config_version: 0,
+            fleet: Arc::default(),
+            profiles: Box::default(),
+            steps: Steps::default(),
+            block_hashes: None,
+            prompt: None,
+            shadow: None,
+            outcome: Mutex::default(),
+        }
+    }
+
     /// Bytes this record keeps alive, near enough for a budget.
     #[must_use]
     pub fn bytes(&self) -> usize {

@@ -107,29 +107,10 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{DecisionIds, Outcome, Steps};
+    use crate::record::DecisionIds;
 
     fn decision(id: DecisionId) -> Arc<Decision> {
-        Arc::new(Decision {
-            id,
-            at_unix_ms: 0,
-            request_id: "r".into(),
-            transport: "gateway",
-            method: "POST".into(),
-            path: "/".into(),
-            model: "m".into(),
-            target_model: "m".into(),
-            prompt_tokens_estimated: 0,
-            blocks: (64, 0),
-            config_version: 1,
-            fleet: Arc::default(),
-            profiles: Box::new([]),
-            steps: Steps::default(),
-            block_hashes: None,
-            prompt: None,
-            shadow: None,
-            outcome: Mutex::new(Outcome::default()),
-        })
+        Arc::new(Decision::blank(id))
     }
 
     /// Records kept of `count`, so many of which come in each period of so many milliseconds, in a ring with room for `room`.
