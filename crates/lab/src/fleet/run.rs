@@ -291,8 +291,6 @@ impl<'a> Run<'a> {
     fn dispatch(&mut self, number: u32, pod: u32) {
         let (at, engine) = (number as usize, pod as usize);
         if !self.alive[engine] {
-            self.keys[at].clear();
-            self.notice(engine);
             self.again(number);
             return;
         }

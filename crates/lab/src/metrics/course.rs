@@ -69,8 +69,8 @@ impl Course {
 
     /// So many readings of idle engines, evenly over a time.
     pub(crate) fn idle(&mut self, from: Nanos, to: Nanos, readings: f64) {
+        self.window(to);
         let (from, to) = (from.since(BEGIN).as_secs_f64(), to.since(BEGIN).as_secs_f64());
-        self.window(BEGIN.plus(std::time::Duration::from_secs_f64(to)));
         let per_second = readings / (to - from).max(f64::MIN_POSITIVE);
         let first = (from / self.seconds) as usize;
         for (at, window) in self.windows.iter_mut().enumerate().skip(first) {

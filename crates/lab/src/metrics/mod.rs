@@ -7,4 +7,4 @@ mod summary;
 pub use course::{Course, Lines};
 pub use interval::{Estimate, estimate, paired};
 pub(crate) use summary::shown;
-pub use summary::{METRICS, Metric, Slo, Summary};
+pub use summary::{METRICS, Metric, Slo, Summary, unserved};

@@ -108,6 +108,13 @@ pub const METRICS: &[Metric] = &[
     metric("seconds", "s", None, "simulated time"),
 ];
 
+/// How much smaller one success rate is than another; differences below a thousandth are none. Times are of requests that were served, so whoever serves fewer
+/// looks quick and must not be compared by them.
+#[must_use]
+pub fn unserved(success_rate: f64, other: f64) -> f64 {
+    (other - success_rate - 0.001).max(0.0)
+}
+
 /// Values of all [`METRICS`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Summary {

@@ -155,16 +155,15 @@ impl Report {
     /// Sums runs up. Those that were broken off do not count; a policy without any has no row.
     #[must_use]
     pub fn of(race: &Race, done: &[Done]) -> Self {
-        Self::with(SetUp::of(race), race, done)
+        Self::with(SetUp::of(race), race, &done.iter().collect::<Vec<_>>())
     }
 
     /// The same, where the set-up is known: it takes a look at every request.
     #[must_use]
-    pub fn with(set_up: SetUp, race: &Race, done: &[Done]) -> Self {
+    pub fn with(set_up: SetUp, race: &Race, done: &[&Done]) -> Self {
         let axis = race.sweep.as_ref().map(|(axis, _)| *axis);
-        let points = race.sweep.as_ref().map_or(1, |(_, values)| values.len());
         let mut policies = Vec::new();
-        for point in 0..points {
+        for point in race.points() {
             for (choice, named) in race.choices.iter().enumerate() {
                 let whole = done.iter().filter(|d| !d.cut && d.job.point == point && d.job.choice == choice);
                 let mut course = Course::default();

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::search::frontier;
-use super::{Candidate, Constraint, KNOBS, Objective, SCORERS, SERVED, Space};
-use crate::metrics::{Estimate, Metric, paired};
+use super::{Candidate, Constraint, KNOBS, Objective, SCORERS, Space};
+use crate::metrics::{Estimate, Metric, paired, unserved};
 use crate::policy::Choice;
 use crate::report::{Report, Row};
 
@@ -117,8 +117,8 @@ impl Comparison<'_> {
     #[must_use]
     pub fn verdict(&self, row: &Row) -> Option<Verdict> {
         let served = |row: &Row| row.metrics.get("success_rate").mean;
-        let enough = self.only(Role::Default).map_or(0.0, served) - SERVED;
-        let breaks = |row: &Row| self.broken(row).next().is_some() || served(row) < enough;
+        let default = self.only(Role::Default).map_or(0.0, served);
+        let breaks = |row: &Row| self.broken(row).next().is_some() || unserved(served(row), default) > 0.0;
         let gain = self.gain(row)?;
         Some(match (breaks(self.winner()?), breaks(row), gain.is_real()) {
             (false, true, _) => Verdict::Better,

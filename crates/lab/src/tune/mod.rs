@@ -14,6 +14,3 @@ pub use comparison::{Comparison, Role, Verdict};
 pub use objective::{Constraint, Objective};
 pub(crate) use search::frontier;
 pub use search::{Round, Search};
-
-/// Share of the requests by which a configuration may serve fewer than the default before that counts against it.
-const SERVED: f64 = 0.001;

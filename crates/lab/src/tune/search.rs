@@ -2,8 +2,8 @@
 
 use pointsman_sim::Rng;
 
-use super::{Candidate, Constraint, Objective, SERVED, Space};
-use crate::metrics::Summary;
+use super::{Candidate, Constraint, Objective, Space};
+use crate::metrics::{Summary, unserved};
 use crate::race::Done;
 
 /// A search.
@@ -71,8 +71,7 @@ impl Search {
         let Some(base) = &self.base else { return };
         let rate = |figures: &Summary| {
             let get = |name: &str| figures.get(name);
-            // Whoever serves fewer requests looks quick: only those that were served count.
-            let unserved = (base.get("success_rate") - figures.get("success_rate") - SERVED).max(0.0);
+            let unserved = unserved(get("success_rate"), base.get("success_rate"));
             let broken = unserved + self.constraints.iter().map(|c| c.broken(&get)).sum::<f64>();
             (broken, -self.objective.gain(&get, &|name| base.get(name)))
         };

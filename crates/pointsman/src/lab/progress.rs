@@ -8,10 +8,15 @@ use crate::terminal::ago;
 
 const WIDTH: usize = 24;
 
+/// Time between two tables.
+const RETOLD: Duration = Duration::from_secs(1);
+
 /// What is shown, and what of it stands on the screen.
 pub(super) struct Live {
     on: bool,
     last: Option<Instant>,
+    /// When there was last something to tell.
+    told: Option<Instant>,
     table: String,
     /// Lines above the one with the cursor.
     above: usize,
@@ -19,17 +24,18 @@ pub(super) struct Live {
 
 impl Live {
     pub(super) fn stderr() -> Self {
-        Self { on: std::io::stderr().is_terminal(), last: None, table: String::new(), above: 0 }
+        Self { on: std::io::stderr().is_terminal(), last: None, told: None, table: String::new(), above: 0 }
     }
 
-    /// Whether anybody sees it.
-    pub(super) fn is_on(&self) -> bool {
-        self.on
+    /// Whether anybody wants to know what there is so far: summing it up takes longer the more there is.
+    pub(super) fn is_curious(&self) -> bool {
+        self.on && self.told.is_none_or(|told| told.elapsed() >= RETOLD)
     }
 
     /// What there is so far.
     pub(super) fn tell(&mut self, table: String) {
         self.table = table;
+        self.told = Some(Instant::now());
         self.last = None;
     }
 

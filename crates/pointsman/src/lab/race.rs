@@ -106,15 +106,12 @@ pub(crate) fn run(options: &Race) -> Result<Exit, Failure> {
         |job: &pointsman_lab::race::Job| format!("{} {}/{}", plan.choices[job.choice].name(), job.seed, plan.seeds);
     let began = std::time::Instant::now();
     let set_up = SetUp::of(&plan);
-    let so_far = |done: &[&Done]| {
-        let done: Vec<Done> = done.iter().copied().cloned().collect();
-        table::race(&Report::with(set_up.clone(), &plan, &done), Paint::PLAIN, columns())
-    };
+    let so_far = |done: &[&Done]| table::race(&Report::with(set_up.clone(), &plan, done), Paint::PLAIN, columns());
     let done = workers::spread(&jobs, workers::cores(options.threads), &label, &so_far, &|job, tick| {
         plan.run(*job, tick)
             .map_err(|e| Failure::usage(format!("{} cannot be used", plan.choices[job.choice].name())).why(e))
     })?;
-    let report = Report::with(set_up.clone(), &plan, &done);
+    let report = Report::with(set_up.clone(), &plan, &done.iter().collect::<Vec<_>>());
     let text = if options.json {
         report.json()
     } else if options.csv {

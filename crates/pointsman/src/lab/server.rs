@@ -71,7 +71,7 @@ struct Run {
 
 impl Run {
     fn json(&self) -> Value {
-        let report = Report::with(self.told.clone(), &self.plan, &self.done);
+        let report = Report::with(self.told.clone(), &self.plan, &self.done.iter().collect::<Vec<_>>());
         let mut told = serde_json::from_str::<Value>(&report.json()).unwrap_or_default();
         told["id"] = json!(self.id.to_string());
         told["state"] = json!(match (&self.error, self.over) {

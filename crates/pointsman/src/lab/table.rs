@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use pointsman_lab::metrics::Estimate;
+use pointsman_lab::metrics::{Estimate, unserved};
 use pointsman_lab::race::Axis;
 use pointsman_lab::report::{Report, Row};
 
@@ -47,9 +47,6 @@ pub(super) fn race(report: &Report, paint: Paint, columns: usize) -> String {
 /// Columns that are left out where there is no room, the first first: throughput, what was computed again, time to the last token, requests.
 const DISPENSABLE: [usize; 4] = [6, 5, 2, 4];
 
-/// Share of the requests by which a policy may serve fewer than another and still be compared by its times.
-const SERVED: f64 = 0.001;
-
 fn served(row: &Row) -> f64 {
     row.metrics.get("success_rate").mean
 }
@@ -70,7 +67,7 @@ fn table(out: &mut String, rows: &[Row], paint: Paint, columns: usize) {
     let p95 = |row: &Row| row.metrics.get("ttft_p95").mean;
     // Only whoever serves as many as any other can be best: times are of requests that were served.
     let most = rows.iter().filter(|row| !row.bound).map(served).fold(0.0, f64::max);
-    let full = rows.iter().filter(|row| !row.bound && served(row) > 0.0 && served(row) >= most - SERVED);
+    let full = rows.iter().filter(|row| !row.bound && served(row) > 0.0 && unserved(served(row), most) == 0.0);
     let best = full.min_by(|a, b| p95(a).total_cmp(&p95(b)));
     let cells: Vec<[String; 9]> = rows.iter().map(|row| cells(row, best)).collect();
     let width = rows.iter().map(|r| clean(&r.policy).chars().count()).max().unwrap_or(0).max(6);
@@ -148,7 +145,7 @@ fn against(row: &Row, best: &Row) -> String {
         return "bound".into();
     }
     let (mine, its) = (row.metrics.get("ttft_p95").mean, best.metrics.get("ttft_p95").mean);
-    if served(row) < served(best) - SERVED {
+    if unserved(served(row), served(best)) > 0.0 {
         return format!("serves {:.1} %", served(row) * 1e2);
     }
     let difference = Report::difference(row, best, "ttft_p95");

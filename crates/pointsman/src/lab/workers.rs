@@ -72,7 +72,7 @@ pub(super) fn spread<J: Sync, D: Send>(
     };
     let tell = || {
         let mut live = live.lock();
-        if live.is_on() {
+        if live.is_curious() {
             let done = done.lock();
             let whole: Vec<&D> = done.iter().filter_map(|(_, result)| result.as_ref().ok()).collect();
             live.tell(so_far(&whole));

@@ -133,7 +133,7 @@ pub(crate) fn run(options: &Tune) -> Result<Exit, Failure> {
     let mut knobs = options.search_parameters.clone();
     knobs.sort_unstable();
     knobs.dedup();
-    let space = Space::new(lora, knobs, &options.engines.fleet());
+    let space = Space::new(lora, knobs, &fleet);
     workers::listen_for_interrupts();
     let threads = workers::cores(options.threads);
     let (objective, constraints) = (&options.objective, &options.subject_to[..]);
